@@ -57,27 +57,6 @@ void Session::lose() {
   n_prompt_ = 0;
 }
 
-bool Session::read(std::span<const int32_t> text, const std::function<bool(int n)>& visit) {
-  const int total = static_cast<int>(text.size());
-  SB_CHECK(total >= 1 && total <= backend_.n_ctx());
-  const FloatMode mode;
-  forget();
-  bool on = true;
-  try {
-    for (int pos = 0; pos < total && on; pos += kMaxRows) {
-      const int n = std::min(kMaxRows, total - pos);
-      for (int slot = 0; slot < n; ++slot) backend_.embed(slot, text[pos + slot]);
-      backend_.run_layers(0, n, pos, 1, backend_.config().n_layers);
-      on = visit(n);
-    }
-  } catch (...) {
-    backend_.truncate(0);
-    throw;
-  }
-  backend_.truncate(0);
-  return on;
-}
-
 void Session::take_over(std::span<const int32_t> text) {
   SB_CHECK(backend_.kv_len(1) == static_cast<int>(text.size()));
   tokens_.assign(text.begin(), text.end());

@@ -80,12 +80,6 @@ class Session {
   // changed, for what validate() refuses.
   void set_sampling(const SamplingParams& params);
 
-  // Between replies: brings `text` (1 to n_ctx tokens, each below vocab_size) through all layers,
-  // in groups of up to kMaxRows rows. After each, `visit` may read the hidden rows of slots 0..n-1,
-  // the text's next n; false ends it at once, and this is false too. All that was committed is
-  // dropped, and nothing of `text` is kept.
-  bool read(std::span<const int32_t> text, const std::function<bool(int n)>& visit);
-
   // Between replies: drops the committed text with its cache, and the speculator's own. The next
   // prompt is read anew.
   void forget();

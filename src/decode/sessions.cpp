@@ -64,6 +64,14 @@ void Sessions::hold(int sequence, bool held) {
   settle();
 }
 
+void Sessions::give_back(int sequence) {
+  Kept& kept = kept_[static_cast<size_t>(sequence)];
+  select(sequence).forget();
+  kept.held = false;
+  kept.used = 0;
+  settle();
+}
+
 void Sessions::settle() {
   if (most_bytes_ == kAnyBytes) return;
   if (Sequences* sequences = backend_.sequences()) {

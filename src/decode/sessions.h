@@ -27,7 +27,7 @@ class Sessions {
   // with a copy of what another one has of the prompt. Not one that is held: of those there must be
   // others. It is what the backend speaks of until another one is selected.
   Session& for_prompt(std::span<const int32_t> prompt);
-  // The session used longest ago, for what is no conversation: it stays the one used longest ago.
+  // The session used longest ago, for what is no conversation: it stays that one until it is held.
   Session& for_other_text();
 
   Backend& backend() { return backend_; }
@@ -37,6 +37,8 @@ class Sessions {
   Session& select(int sequence);
   // A reply is under way in it, or none is any more: it was used until now.
   void hold(int sequence, bool held);
+  // What a held one has is no conversation: that goes, and others take its place first.
+  void give_back(int sequence);
   // What nobody holds is brought within the bound: after other texts too.
   void settle();
   // Conversations that no reply holds, and bytes of their K and V.

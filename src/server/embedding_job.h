@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,19 +25,25 @@ class EmbeddingJob final : public Job {
     return std::move(embeddings_);
   }
 
-  // An input at a time, so that replies beside it go on.
+  // A chunk of an input at a time, so that replies beside it go on.
   Progress go_on(ServedModel& model, Metrics& metrics) override {
+    if (cancelled()) return Progress::kCancelled;
     const std::vector<int32_t>& tokens = inputs_[embeddings_.size()];
-    std::optional<std::vector<float>> embedding = model.embedding(tokens, cancelled());
-    if (!embedding) return Progress::kCancelled;
+    if (!under_way_) under_way_ = model.begin_embedding(tokens);
+    std::optional<std::vector<float>> embedding = under_way_->go_on();
+    if (!embedding) return Progress::kGoesOn;
+    under_way_.reset();
     metrics.count_embedding(tokens.size());
     embeddings_.push_back(std::move(*embedding));
     return embeddings_.size() == inputs_.size() ? Progress::kDone : Progress::kGoesOn;
   }
+  void leave() override { under_way_.reset(); }
 
  private:
   const std::vector<std::vector<int32_t>> inputs_;
-  std::vector<std::vector<float>> embeddings_;  // the engine's until it is over
+  // The engine's until it is over.
+  std::vector<std::vector<float>> embeddings_;
+  std::unique_ptr<EmbeddingUnderWay> under_way_;  // of the next input
 };
 
 }  // namespace specbound::server

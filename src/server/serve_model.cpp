@@ -117,6 +117,17 @@ class ServeModel::Writing final : public server::ReplyUnderWay {
   std::optional<WrittenReply> written_;  // when it is over
 };
 
+class ServeModel::Embedding final : public server::EmbeddingUnderWay {
+ public:
+  Embedding(ServeModel& model, std::span<const int32_t> tokens)
+      : work_(model.learning_), embedding_(model.sessions_, model.output_norm(), tokens) {}
+  std::optional<std::vector<float>> go_on() override { return embedding_.go_on(); }
+
+ private:
+  const IdleLearning::Work work_;
+  TextEmbedding embedding_;
+};
+
 ReplyRequest ServeModel::Writing::asked(const Prompt& prompt, const std::atomic<bool>& abort) {
   const server::ReplySettings& settings = request_.settings;
   ReplyRequest asked;
@@ -294,22 +305,14 @@ void ServeModel::said(const server::CompletionRequest& request, std::string repl
   }
 }
 
-std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t> tokens,
-                                                        const std::atomic<bool>& abort) {
-  const IdleLearning::Work work(learning_);
-  if (Device* gpu = model_.backend().gpu()) gpu->take_over();
-  const std::span norm(model_.weights().output_norm, static_cast<size_t>(info_.dim));
-  Session& session = sessions_.for_other_text();
-  session.set_speculator(nullptr);  // it may be drafting for a reply: that goes on with what it has
-  std::optional<std::vector<float>> embedding;
-  try {
-    embedding = text_embedding(session, norm, tokens, abort);
-  } catch (...) {
-    sessions_.settle();
-    throw;
-  }
-  sessions_.settle();
-  return embedding;
+std::span<const float> ServeModel::output_norm() const {
+  return {model_.weights().output_norm, static_cast<size_t>(info_.dim)};
+}
+
+std::unique_ptr<server::EmbeddingUnderWay> ServeModel::begin_embedding(
+    std::span<const int32_t> tokens) {
+  if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
+  return std::make_unique<Embedding>(*this, tokens);
 }
 
 std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::CompletionRequest& request,
@@ -320,7 +323,7 @@ std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::Completio
   if (batch_.size() == 0) {
     if (const auto news = learning_ ? learning_->take_heads() : std::nullopt) note_(news->line);
   }
-  if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
+  if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // as above
   SamplingOptions sampling;
   sampling.params = request.settings.sampling;
   sampling.seed = request.settings.seed;

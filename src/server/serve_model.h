@@ -46,8 +46,8 @@ class ServeModel final : public server::ServedModel {
   std::string detokenize(std::span<const int32_t> tokens) const override {
     return model_.tokenizer().decode(tokens, true);
   }
-  std::optional<std::vector<float>> embedding(std::span<const int32_t> tokens,
-                                              const std::atomic<bool>& abort) override;
+  std::unique_ptr<server::EmbeddingUnderWay> begin_embedding(
+      std::span<const int32_t> tokens) override;
   int places() const override { return batch_.places(); }
   std::unique_ptr<server::ReplyUnderWay> begin(const server::CompletionRequest& request, int number,
                                                const Prompt& prompt, const std::atomic<bool>& abort,
@@ -57,6 +57,7 @@ class ServeModel final : public server::ServedModel {
 
  private:
   class Writing;
+  class Embedding;
 
   const ChatTemplate& chat_template() const;
   // Throws what the template has against it.
@@ -66,6 +67,7 @@ class ServeModel final : public server::ServedModel {
   Prompt raw_prompt(const server::CompletionRequest& request) const;
   void said(const server::CompletionRequest& request, std::string reply);
   Speculator* speculator(std::optional<bool> asked);
+  std::span<const float> output_norm() const;
 
   LoadedModel& model_;
   Speculation& speculation_;

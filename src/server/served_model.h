@@ -28,6 +28,14 @@ class ReplyUnderWay {
   virtual std::optional<ReplyStats> figures() = 0;
 };
 
+// An embedding that is being made, likewise.
+class EmbeddingUnderWay {
+ public:
+  virtual ~EmbeddingUnderWay() = default;
+  // Reads a chunk of the text. Behind the last one the vector (ModelInfo::dim).
+  virtual std::optional<std::vector<float>> go_on() = 0;
+};
+
 class ServedModel {
  public:
   virtual ~ServedModel() = default;
@@ -48,9 +56,8 @@ class ServedModel {
 
   // ---- the engine's thread only ----
 
-  // Of 1 to n_ctx tokens (ModelInfo::dim); nothing when `abort` ended it.
-  virtual std::optional<std::vector<float>> embedding(std::span<const int32_t> tokens,
-                                                      const std::atomic<bool>& abort) = 0;
+  // Of 1 to n_ctx tokens, which outlive it.
+  virtual std::unique_ptr<EmbeddingUnderWay> begin_embedding(std::span<const int32_t> tokens) = 0;
 
   // Who hears of a reply while it is made.
   // `exit_layer`: as ReplyRequest::on_text.

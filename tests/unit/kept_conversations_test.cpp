@@ -10,6 +10,7 @@
 
 #include "decode/generate.h"
 #include "decode/sessions.h"
+#include "decode/text_embedding.h"
 #include "engine/cpu/kv_cache.h"
 #include "engine_rig.h"
 #include "forwarding_backend.h"
@@ -64,6 +65,9 @@ class Rig {
       chats_[i].push_back(id);
     }
     return read;
+  }
+  std::span<const float> norm() const {
+    return {model_.weights.output_norm, static_cast<size_t>(model_.config.dim)};
   }
   int length(int i) const { return static_cast<int>(chats_[i].size()); }
 
@@ -264,11 +268,14 @@ TEST_CASE("kept conversations: none where nothing may be kept, all where anythin
 TEST_CASE("kept conversations: another text leaves no memory behind") {
   Rig rig(2, 4);
   rig.turn(0);
-  const auto there = [](int) { return true; };
-  REQUIRE(rig.sessions.for_other_text().read(token_ids(150, 97, 3), there));
-  const int other = rig.sessions.selected();
-  CHECK(rig.backend->sequences()->kv_bytes(other) == 3 * rig.block);
-  rig.sessions.settle();
+  const std::vector<int32_t> text = token_ids(150, 97, 3);
+  int other = 0;
+  {
+    TextEmbedding embedding(rig.sessions, rig.norm(), text);
+    REQUIRE(embedding.go_on());
+    other = rig.sessions.selected();
+    CHECK(rig.backend->sequences()->kv_bytes(other) == 3 * rig.block);
+  }
   CHECK(rig.backend->sequences()->kv_bytes(other) == 0);
   CHECK(rig.turn(0) == 5);
 }

@@ -11,11 +11,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "decode/row_logprobs.h"
+#include "decode/text_embedding.h"
 #include "drafters/space.h"
 #include "drafters/tree_speculator.h"
 #include "engine_rig.h"
@@ -140,6 +143,8 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
   int unshared = 0, drafted = 0;  // rounds, tokens
   int drafted_together = 0, accepted_together = 0;
   int guessed_alone = 0, guessing_together = 0;  // behind mask rows: drafts, rounds
+  const std::vector<int32_t> embedded = token_ids(20, kVocabulary);
+  const std::span norm(model.weights.output_norm, static_cast<size_t>(model.config.dim));
   for (const uint64_t seed : {1, 2, 3, 4}) {
     CAPTURE(seed);
     TinyRandom random(seed);
@@ -155,6 +160,8 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
     std::map<int64_t, Heard> heard;
     int64_t next = 0, ended = 0, dropped = 0;
     int shared = 0;
+    std::optional<TextEmbedding> embedding;
+    std::set<std::vector<float>> vectors;
     const auto take = [&](std::vector<WrittenReply> written) {
       for (const WrittenReply& reply : written) {
         CHECK_FALSE(reply.error);
@@ -169,7 +176,9 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
     bool crowd = true;  // else nobody joins for a while, and the last one is alone
     while (ended + dropped < kReplies) {
       if (below(20) == 0) crowd = !crowd;
-      while (next < kReplies && !batch.full() && (batch.size() == 0 || (crowd && below(3) > 0))) {
+      while (next < kReplies && !batch.full() &&
+             batch.size() + embedding.has_value() < sessions.size() &&
+             (batch.size() == 0 || (crowd && below(3) > 0))) {
         const int64_t id = next++;
         BatchRequest request = random_request(random, 100 * seed + static_cast<uint64_t>(id));
         wanted[id] = request;
@@ -198,14 +207,18 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
           ++dropped;
         }
       }
-      if (below(30) == 0 && batch.size() < sessions.size()) {  // other work in between
-        sessions.for_other_text().read(token_ids(20, kVocabulary), [](int) { return true; });
+      if (!embedding && below(20) == 0 && batch.size() < sessions.size()) {  // other work beside
+        embedding.emplace(sessions, norm, embedded);
+      } else if (embedding && below(5) == 0) {
+        vectors.insert(*embedding->go_on());
+        embedding.reset();
       }
       take(batch.step());
     }
     CHECK(batch.size() == 0);
     CHECK(batch.tokens_under_way() == 0);
     if (batch.places() > 1) CHECK(shared > 100);
+    CHECK(vectors.size() == 1);
     for (const auto& one : wanted) {
       const auto id = one.first;
       CAPTURE(id);

@@ -9,6 +9,7 @@
 
 #include "drafters/ngram.h"
 #include "engine_rig.h"
+#include "forwarding_backend.h"
 
 namespace text_embedding_test {
 
@@ -16,6 +17,8 @@ using namespace specbound;
 using namespace specbound::test;
 
 namespace {
+
+constexpr int kContext = kPrefillChunk + 100;
 
 const TinyModel& model() {
   static const TinyModel model(q8_0_spec());
@@ -29,7 +32,7 @@ std::span<const float> norm() {
 // By the longest way round: one row after the other, in long double.
 std::vector<double> expected(const std::vector<int32_t>& text) {
   const ModelConfig& config = model().config;
-  const auto backend = model().backend(Isa::kPortable, 1);
+  const auto backend = model().backend(Isa::kPortable, 1, true, kContext);
   std::vector<long double> mean(config.dim);
   for (int pos = 0; pos < static_cast<int>(text.size()); ++pos) {
     backend->embed(0, text[pos]);
@@ -47,18 +50,29 @@ std::vector<double> expected(const std::vector<int32_t>& text) {
   return out;
 }
 
+std::vector<float> embed(Sessions& sessions, const std::vector<int32_t>& text) {
+  TextEmbedding embedding(sessions, norm(), text);
+  for (;;) {
+    if (auto found = embedding.go_on()) return *found;
+  }
+}
+
 }  // namespace
 
 TEST_CASE("embedding: the mean of the normed states, of length 1") {
-  const auto backend = model().backend(best_isa(), 2);
-  Session session(*backend, Sampler(greedy_sampling()));
-  const std::atomic<bool> abort{false};
+  const auto backend = model().backend(best_isa(), 2, true, kContext);
+  Sessions sessions(*backend);
+  // One that shows rows in slots alone.
+  ForwardingBackend in_slots(model().backend(best_isa(), 1, true, kContext));
+  REQUIRE(backend->chunk_rows());
+  REQUIRE_FALSE(in_slots.chunk_rows());
+  Sessions others(in_slots);
   std::vector<std::vector<float>> found;
-  for (const int n : {1, 2, kMaxRows, kMaxRows + 1, 3 * kMaxRows + 5}) {
+  for (const int n : {1, 2, kMaxRows, kMaxRows + 1, 3 * kMaxRows + 5, kPrefillChunk + 9}) {
     CAPTURE(n);
     const std::vector<int32_t> text = token_ids(n, model().config.vocab_size, n);
     const std::vector<double> wanted = expected(text);
-    found.push_back(*text_embedding(session, norm(), text, abort));
+    found.push_back(embed(sessions, text));
     REQUIRE(found.back().size() == wanted.size());
     double squares = 0;
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -66,33 +80,50 @@ TEST_CASE("embedding: the mean of the normed states, of length 1") {
       squares += static_cast<double>(found.back()[i]) * found.back()[i];
     }
     CHECK(squares == doctest::Approx(1).epsilon(1e-6));
+    CHECK(embed(others, text) == found.back());
     // The same bits again, behind other texts.
-    text_embedding(session, norm(), token_ids(7, 50), abort);
-    CHECK(*text_embedding(session, norm(), text, abort) == found.back());
+    embed(sessions, token_ids(7, 50));
+    CHECK(embed(sessions, text) == found.back());
   }
   CHECK(found[2] != found[3]);
 }
 
+TEST_CASE("embedding: a chunk at a time, so that others come in between") {
+  const auto backend = model().backend(best_isa(), 1, true, kContext);
+  Sessions sessions(*backend);
+  const std::vector<int32_t> text = token_ids(kPrefillChunk + 1, model().config.vocab_size);
+  const std::vector<float> whole = embed(sessions, text);
+  TextEmbedding embedding(sessions, norm(), text);
+  CHECK_FALSE(embedding.go_on());
+  CHECK(backend->kv_len(1) == kPrefillChunk);
+  const auto found = embedding.go_on();
+  REQUIRE(found);
+  CHECK(*found == whole);
+}
+
 TEST_CASE("embedding: replies before and after it are what they are without") {
-  const auto backend = model().backend(best_isa(), 1);
+  const auto backend = model().backend(best_isa(), 1, true, kContext);
   std::vector<int32_t> prompt = token_ids(20, 6), reply;
   GenerateOptions options;
   options.max_tokens = 24;
   options.on_token = [&](const TokenEvent& event) { reply.push_back(event.token); };
   NgramSpeculator ngrams(3, 8);
-  Session session(*backend, Sampler(greedy_sampling()));
+  Sessions sessions(*backend);
+  Session& session = sessions.for_prompt(prompt);
   session.set_speculator(&ngrams);
   session.generate(prompt, options);
   const std::vector<int32_t> alone = std::exchange(reply, {});
-  const std::atomic<bool> abort{false};
-  const std::vector<int32_t> text = token_ids(33, model().config.vocab_size);
-  text_embedding(session, norm(), text, abort);
+  const std::vector<int32_t> text = token_ids(kPrefillChunk + 33, model().config.vocab_size);
+  embed(sessions, text);
   CHECK(session.tokens().empty());
   CHECK(backend->kv_len(1) == 0);
   CHECK(session.generate(prompt, options).prefilled_tokens == 19);  // read anew
   CHECK(std::exchange(reply, {}) == alone);
-  const std::atomic<bool> aborted{true};
-  CHECK_FALSE(text_embedding(session, norm(), text, aborted));
+  {
+    TextEmbedding given_up(sessions, norm(), text);
+    CHECK_FALSE(given_up.go_on());
+  }
+  CHECK(backend->kv_len(1) == 0);
   session.generate(prompt, options);
   CHECK(reply == alone);
 }

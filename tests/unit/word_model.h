@@ -61,9 +61,9 @@ class WordModel final : public server::ServedModel {
   std::string detokenize(std::span<const int32_t> tokens) const override {
     return {tokens.begin(), tokens.end()};
   }
-  std::optional<std::vector<float>> embedding(std::span<const int32_t> tokens,
-                                              const std::atomic<bool>&) override {
-    return std::vector<float>{static_cast<float>(tokens.size()), 0.5f};
+  std::unique_ptr<server::EmbeddingUnderWay> begin_embedding(
+      std::span<const int32_t> tokens) override {
+    return std::make_unique<Vector>(static_cast<float>(tokens.size()));
   }
   int places() const override { return n_places; }
   std::unique_ptr<server::ReplyUnderWay> begin(const server::CompletionRequest& request, int number,
@@ -76,6 +76,20 @@ class WordModel final : public server::ServedModel {
   Kept kept_;
 
  private:
+  // Two chunks, whatever the text.
+  class Vector final : public server::EmbeddingUnderWay {
+   public:
+    explicit Vector(float n) : n_(n) {}
+    std::optional<std::vector<float>> go_on() override {
+      if (++chunks_ < 2) return std::nullopt;
+      return std::vector<float>{n_, 0.5f};
+    }
+
+   private:
+    const float n_;
+    int chunks_ = 0;
+  };
+
   // All of it comes when it is asked for its figures.
   class Words final : public server::ReplyUnderWay {
    public:
