@@ -13,6 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+static_assert(CostModel::kRows == kMaxRows);  // counters and costs have a place for each row
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -139,8 +141,10 @@ int Session::width() const {
   const int round = stats_.counters.rounds;
   int width = speculator_->width();
   const int period = plain_.rounds() < PlainRate::kEnough ? 8 : 64;
-  // The first round too: it brings the first token soonest.
-  if (options_.measure_plain && round % period == 0) width = 1;
+  // The first round too: it brings the first token soonest. How many there were before must decide
+  // no text.
+  const bool measures = options_.measure_plain && !speculator_->decides_text();
+  if (measures && round % period == 0) width = 1;
   return bounded(width);
 }
 

@@ -26,6 +26,7 @@ class DraftModel final : public Guesser {
   int width() const override { return w_max_; }
   float tau() const { return tau_; }
   Acceptance acceptance() const { return acceptance_; }
+  bool decides_text() const override { return acceptance_ == Acceptance::kRejection; }
   int n_siblings() const { return n_siblings_; }
 
   void forget() override { text_.clear(); }

@@ -141,6 +141,11 @@ class Draft(FolderCase):
         self.assertNotEqual(alone, plain)
         posts = [functools.partial(server.post, CHAT, request) for request in requests]
         self.assertEqual([answer.text for answer in together(posts)], alone)
+        # Nor on how much was written before.
+        long = ask(temperature=1, seed=5, max_tokens=160, ignore_eos=True)
+        once = server.post(CHAT, long).text
+        for _ in range(2):
+            self.assertEqual(server.post(CHAT, long).text, once)
 
     def test_in_a_conversation(self):
         talk = b"Hello!\n/regen\nAnd tomorrow?\n/spec off\nHello!\n/spec on\nHello!\n/clear\nHi\n"
