@@ -1,4 +1,5 @@
-// An open file or folder, closed with its owner, and the lock that one process at a time has on it.
+// An open file or folder, closed with its owner, what is written to it, and the lock that one
+// process at a time has on it.
 #pragma once
 
 #include <sys/file.h>
@@ -7,6 +8,7 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace specbound {
@@ -29,6 +31,17 @@ class Descriptor {
  private:
   int fd_;
 };
+
+// All of the bytes. 0, or the errno for which that failed.
+inline int write_whole(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EIO;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
+}
 
 // Takes its lock, which lasts until it is closed, unless another has it. Nobody has one where the
 // file system knows no locks.

@@ -76,15 +76,9 @@ void to_floats(const uint16_t* halves, float* floats, size_t n) {
   }
 }
 
-void write_whole(int fd, const void* data, size_t n, const std::string& path) {
-  const auto* bytes = static_cast<const char*>(data);
-  while (n > 0) {
-    const ssize_t written = write(fd, bytes, n);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw file_error(path, "write");
-    bytes += written;
-    n -= static_cast<size_t>(written);
-  }
+void write_to(const std::string& path, int fd, const void* data, size_t n) {
+  errno = write_whole(fd, {static_cast<const char*>(data), n});
+  if (errno != 0) throw file_error(path, "write");
 }
 
 }  // namespace
@@ -228,8 +222,8 @@ void FeatureStore::write_pending(bool last) {
   try {
     const Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!file) throw file_error(temporary, "write");
-    write_whole(file.get(), &header, sizeof header, temporary);
-    for (const auto& part : parts) write_whole(file.get(), part.data(), part.size(), temporary);
+    write_to(temporary, file.get(), &header, sizeof header);
+    for (const auto& part : parts) write_to(temporary, file.get(), part.data(), part.size());
     if (rename(temporary.c_str(), path.c_str()) != 0) throw file_error(path, "write");
   } catch (const Error&) {
     unlink(temporary.c_str());

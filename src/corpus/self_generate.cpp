@@ -94,7 +94,7 @@ class ReplyFile {
       found.texts.back().greedy = (record.turn & kGreedyTurn) != 0;
     }
     if (ftruncate(file_.get(), good) != 0) fail("write");
-    if (good == 0) put(reinterpret_cast<const char*>(&header_), sizeof header_);
+    if (good == 0) put({reinterpret_cast<const char*>(&header_), sizeof header_});
     lseek(file_.get(), 0, SEEK_END);
     return found;
   }
@@ -108,7 +108,7 @@ class ReplyFile {
     std::string bytes(reinterpret_cast<const char*>(&record), sizeof record);
     bytes.append(reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t));
     bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum);
-    put(bytes.data(), bytes.size());
+    put(bytes);
   }
 
   // Learnt is everything behind the first `n_prompt` tokens.
@@ -181,14 +181,9 @@ class ReplyFile {
     return true;
   }
 
-  void put(const char* from, size_t n) const {
-    while (n > 0) {
-      const ssize_t k = ::write(file_.get(), from, n);
-      if (k < 0 && errno == EINTR) continue;
-      if (k < 0) fail("write");
-      from += k;
-      n -= static_cast<size_t>(k);
-    }
+  void put(std::string_view bytes) const {
+    errno = write_whole(file_.get(), bytes);
+    if (errno != 0) fail("write");
   }
 
   // Tokens that the model lacks count as damage.

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "drafters/run_hash.h"
+
 namespace specbound {
 
 uint32_t LookupIndex::hash(std::span<const int32_t> context) {
-  uint64_t hash = 0x2545f4914f6cdd1du;
-  for (const int32_t token : context) {
-    hash = (hash ^ static_cast<uint32_t>(token)) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-  }
-  return static_cast<uint32_t>(hash);
+  return static_cast<uint32_t>(run_hash(context));
 }
 
 void LookupIndex::assign(std::span<const int32_t> text) {

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 
+#include "drafters/run_hash.h"
 #include "error.h"
 
 namespace specbound {
 namespace {
 
-// Runs that share one are told apart by find().
+// Runs of all lengths stand in one table.
 uint64_t key(std::span<const int32_t> run) {
-  uint64_t hash = 0x2545f4914f6cdd1du * static_cast<uint64_t>(run.size());
-  for (const int32_t token : run) {
-    hash = (hash ^ static_cast<uint32_t>(token)) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-  }
-  return hash;
+  return run_hash(run, run.size());
 }
 
 }  // namespace

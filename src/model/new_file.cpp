@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "descriptor.h"
 #include "error.h"
 
 namespace fs = std::filesystem;
@@ -48,12 +49,8 @@ NewFile::~NewFile() {
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail("cannot write the file");
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
+  errno = write_whole(fd_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (errno != 0) fail("cannot write the file");
 }
 
 void NewFile::rename_over_target() {

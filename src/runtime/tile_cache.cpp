@@ -19,6 +19,7 @@
 #include <fstream>
 #include <utility>
 
+#include "descriptor.h"
 #include "error.h"
 #include "model/exit_heads.h"
 #include "runtime/machine.h"
@@ -141,13 +142,7 @@ std::string why_no_room(const std::string& folder, uint64_t bytes, uint64_t leav
 }
 
 bool write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return true;
+  return write_whole(fd, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}) == 0;
 }
 
 }  // namespace

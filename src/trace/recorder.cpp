@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "descriptor.h"
 #include "error.h"
 
 namespace specbound {
@@ -275,12 +276,7 @@ void Recorder::end_reply(const TraceEnd& end) {
 }
 
 void Recorder::flush() {
-  std::string_view text = buffer_;
-  while (!text.empty() && error_ == 0) {
-    const ssize_t n = write(fd_, text.data(), text.size());
-    if (n < 0 && errno != EINTR) error_ = errno;
-    if (n > 0) text.remove_prefix(static_cast<size_t>(n));
-  }
+  if (error_ == 0) error_ = write_whole(fd_, buffer_);
   buffer_.clear();
   flushed_ = Clock::now();
 }
