@@ -319,6 +319,17 @@ void add_reply_flags(Flags& flags, ReplyOptions& options) {
 
 // ---- texts to tune by ----
 
+Flag& add_data_files(Flags& flags, std::vector<std::string>& paths, const std::string& what,
+                     const std::string& otherwise) {
+  return flags.add_files(
+      "--data", paths,
+      what +
+          ", - for stdin; may be given several times: .jsonl with a dialogue {\"messages\": "
+          "[{\"role\", \"content\"}, ...]}, a bare list of messages or a {\"text\": ...} a "
+          "line, files of a chat's /save, .txt with plain text, .xz with any of these" +
+          otherwise);
+}
+
 void add_temperatures(Flags& flags, std::vector<float>& values, const std::string& description) {
   const auto read = [&values](const std::vector<std::string>& given) {
     values = parse_temperatures(given.back());
@@ -327,19 +338,10 @@ void add_temperatures(Flags& flags, std::vector<float>& values, const std::strin
 }
 
 void add_tuning_texts(Flags& flags, TuningTextOptions& options) {
-  const auto read_data = [&options](const std::vector<std::string>& files) {
-    for (const std::string& file : files) {
-      if (file.empty()) {
-        throw Error(ErrorCode::kUsage, "--data: expected the name of a file, found none");
-      }
-    }
-    options.data = files;
-  };
-  flags
-      .add_values("--data", Flag::Counts::kMany, read_data,
+  flags.add_files("--data", options.data,
                   "dialogues whose turns the model answers: .jsonl, .txt, .xz (default: some "
-                  "of several kinds)")
-      .type("FILE");
+                  "of several kinds)",
+                  Flag::Counts::kMany);
   add_temperatures(flags, options.temperatures, "temperatures of the replies (default 0,0.7)");
 }
 

@@ -79,6 +79,9 @@ Flag& add_system_flag(Flags& flags, std::string& system, const std::string& desc
 // --raw and --parse-special.
 void add_prompt_flags(Flags& flags, PromptOptions& options);
 // --temps: a list of `values`.
+// --data; `what` they are for, and what holds where none are given.
+Flag& add_data_files(Flags& flags, std::vector<std::string>& paths, const std::string& what,
+                     const std::string& otherwise = "");
 void add_temperatures(Flags& flags, std::vector<float>& values, const std::string& description);
 // --data, which may be given again, and --temps: the texts that `tune` and `theory` look at.
 void add_tuning_texts(Flags& flags, TuningTextOptions& options);

@@ -80,7 +80,7 @@ ConvertOptions read_options(const ConvertFlags& given) {
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     options.output = model_name(given.directory) + "-" + suffix + ".gguf";
   }
-  check_new_file(options.output);
+  check_new_file(options.output, "");
   options.n_threads = given.n_threads > 0 ? given.n_threads : usable_cores();
   return options;
 }
@@ -108,7 +108,7 @@ ConvertHeadsOptions read_heads_options(const ConvertFlags& given) {
     require_memory(bytes, format("the heads, %.1f MB", 1e-6 * static_cast<double>(bytes)));
   };
   options.output = given.out;
-  check_new_file(options.output);
+  check_new_file(options.output, "");
   return options;
 }
 

@@ -8,7 +8,6 @@
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
-#include "cli/data_files.h"
 #include "error.h"
 #include "model/datastore.h"
 #include "runtime/file_output.h"
@@ -19,6 +18,7 @@
 #include "terminal/progress.h"
 #include "terminal/standard_output.h"
 #include "terminal/terminal_text.h"
+#include "tools/data_files.h"
 
 namespace specbound::datastore_command {
 
@@ -68,7 +68,7 @@ int run(DatastoreFlags& given) {
                 "-o FILE.datastore");
   }
   catch_interrupts();
-  check_new_file(given.out);
+  check_new_file(given.out, Datastore::kMagic);
   const auto start = std::chrono::steady_clock::now();
   given.model.device.where = DeviceOptions::Where::kCpu;
   const LoadedModel model(given.model, terminal_watcher());

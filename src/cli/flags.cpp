@@ -249,8 +249,8 @@ Flag& Flags::add_file_name(const std::string& names, std::string& value,
 }
 
 Flag& Flags::add_files(const std::string& names, std::vector<std::string>& values,
-                       const std::string& description) {
-  Flag& flag = add_values(names, Flag::Counts::kEach, {}, description).type("FILE");
+                       const std::string& description, Flag::Counts counts) {
+  Flag& flag = add_values(names, counts, {}, description).type("FILE");
   flag.read_ = [&values, name = flag.name()](const std::vector<std::string>& given) {
     for (const std::string& path : given) refuse_empty_file(name, path);
     values = given;

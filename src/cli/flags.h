@@ -177,7 +177,7 @@ class Flags {
   Flag& add_file(const std::string& names, std::string& value, const std::string& description);
   // The same, each time that it is given.
   Flag& add_files(const std::string& names, std::vector<std::string>& values,
-                  const std::string& description);
+                  const std::string& description, Flag::Counts counts = Flag::Counts::kEach);
   // The same for a file to write. "-" is refused too: it would be a file of that name; and what
   // another flag reads.
   Flag& add_output_file(const std::string& names, std::string& value,

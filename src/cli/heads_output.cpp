@@ -16,19 +16,14 @@ namespace fs = std::filesystem;
 
 void check_heads_output(const std::string& path) {
   std::error_code ignored;
-  const fs::file_status status = fs::status(path, ignored);
-  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    throw Error(ErrorCode::kFile,
-                path + ": expected the name of a file to write, found a device or a pipe");
-  }
   bool heads = false;
   try {
-    heads = fs::is_regular_file(status) &&
+    heads = fs::is_regular_file(path, ignored) &&
             Gguf::open(path).get_string("general.architecture") == kHeadsArchitecture;
   } catch (const Error&) {
-    // No GGUF file, or half of one: check_writable() knows what to do with it.
+    // No GGUF file, or half of one: check_new_file() knows what to do with it.
   }
-  if (!heads) return check_writable(path);
+  if (!heads) return check_new_file(path, "");
   if (access(path.c_str(), W_OK) != 0) {
     throw Error(ErrorCode::kFile, path + ": cannot write: the file is read-only");
   }

@@ -127,7 +127,7 @@ int run(QuantizeFlags& given) {
   const DType type = named_type("TYPE", given.type);
   std::optional<DType> head;
   if (!given.head.empty()) head = named_type("--head", given.head);
-  check_new_file(given.out);
+  check_new_file(given.out, "");
 
   std::optional<NewFileJob> job(std::in_place, "quantizing");
   const Gguf gguf = Gguf::open(given.in);

@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-#include "cli/data_files.h"
+#include "cli/common_flags.h"
 #include "error.h"
 #include "runtime/number_text.h"
 

@@ -17,7 +17,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "a datastore is read in place");
 
-constexpr std::array<char, 8> kMagic = {'S', 'B', 'S', 'T', 'O', 'R', 'E', '\n'};
 constexpr uint32_t kVersion = 1;
 constexpr const char* kAgain = "make it again: specbound datastore build";
 
@@ -51,13 +50,14 @@ Parts parts_of(const VocabularyId& vocabulary, std::span<const int32_t> tokens,
   // They come first.
   const auto between = std::ranges::count(tokens, Datastore::kBetween);
   parts.places.erase(parts.places.begin(), parts.places.begin() + between);
-  parts.header = {kMagic,
+  parts.header = {{},
                   kVersion,
                   static_cast<uint32_t>(vocabulary.size),
                   vocabulary.fingerprint,
                   tokens.size(),
                   parts.places.size(),
                   0};
+  std::ranges::copy(Datastore::kMagic, parts.header.magic.begin());
   parts.header.checksum = checksum(parts.header, std::as_bytes(tokens),
                                    std::as_bytes(std::span<const uint32_t>(parts.places)));
   return parts;
@@ -65,7 +65,7 @@ Parts parts_of(const VocabularyId& vocabulary, std::span<const int32_t> tokens,
 
 [[noreturn]] void refuse_datastore(const std::string& path, const std::string& expected,
                                    const std::string& found) {
-  throw Error(ErrorCode::kFormat, format("%s: expected %s, found %s; %s", printable(path).c_str(),
+  throw Error(ErrorCode::kFormat, format("%s: expected %s, found %s; %s", path.c_str(),
                                          expected.c_str(), found.c_str(), kAgain));
 }
 
@@ -75,7 +75,9 @@ Header read_header(std::span<const std::byte> bytes, const std::string& path) {
     refuse_datastore(path, "a datastore", format("a file of %zu bytes", bytes.size()));
   }
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != kMagic) refuse_datastore(path, "a datastore", "something else");
+  if (!std::ranges::equal(header.magic, Datastore::kMagic)) {
+    refuse_datastore(path, "a datastore", "something else");
+  }
   if (header.version != kVersion) {
     refuse_datastore(path, format("a datastore of version %u", kVersion),
                      format("version %u", header.version));
@@ -116,7 +118,7 @@ Datastore Datastore::parse(std::span<const std::byte> bytes, const std::string& 
         format(
             "%s: expected a datastore of the model's vocabulary of %d tokens, found one of %s; "
             "%s with this model",
-            printable(path).c_str(), vocabulary.size,
+            path.c_str(), vocabulary.size,
             own.size == vocabulary.size ? "as many other ones" : std::to_string(own.size).c_str(),
             kAgain));
   }

@@ -20,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/gguf.h"
@@ -39,6 +40,7 @@ uint64_t vocabulary_fingerprint(const Gguf& model);
 
 class Datastore {
  public:
+  static constexpr std::string_view kMagic = "SBSTORE\n";
   static constexpr int32_t kBetween = -1;  // no token: no context reaches over it
   static constexpr uint64_t kMostTokens = (uint64_t{1} << 32) - 1;
 

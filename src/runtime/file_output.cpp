@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "descriptor.h"
 #include "error.h"
 
 namespace specbound {
@@ -42,14 +43,18 @@ int standard_stream(const std::string& path) {
   return -1;
 }
 
+bool begins_with(const std::string& path, std::string_view magic) {
+  std::string begin(magic.size(), '\0');
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool whole = fd >= 0 && read(fd, begin.data(), begin.size()) == std::ssize(begin);
+  if (fd >= 0) close(fd);
+  return whole && begin == magic;
+}
+
 // Slips of the hand such as `--trace model.gguf` must not cost a model.
 void refuse_model(const std::string& path) {
   if (!is_replaceable(path)) return;
-  char magic[4] = {};
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool model = fd >= 0 && read(fd, magic, 4) == 4 && std::memcmp(magic, "GGUF", 4) == 0;
-  if (fd >= 0) close(fd);
-  if (model) {
+  if (begins_with(path, "GGUF")) {
     throw Error(ErrorCode::kFile,
                 path + ": this is a GGUF file, which is not written over: give another name");
   }
@@ -57,12 +62,7 @@ void refuse_model(const std::string& path) {
 
 // Closes the file. 0 or an errno.
 int write_all(int fd, std::string_view text) {
-  int error = 0;
-  while (!text.empty() && error == 0) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno != EINTR) error = errno;
-    if (n > 0) text.remove_prefix(n);
-  }
+  int error = write_whole(fd, text);
   if (close(fd) != 0 && error == 0) error = errno;
   return error;
 }
@@ -86,6 +86,17 @@ void check_new_file(const std::string& path) {
     throw Error(ErrorCode::kFile,
                 path + ": expected the name of a file to write, found a device or a pipe");
   }
+}
+
+void check_new_file(const std::string& path, std::string_view magic) {
+  check_new_file(path);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored) || fs::file_size(path, ignored) == 0) return;
+  if (!magic.empty() && begins_with(path, magic)) return;
+  throw Error(ErrorCode::kFile,
+              path +
+                  ": expected the name of a new file, found one that was not made here and is "
+                  "not written over: give another name");
 }
 
 std::string absolute_path(const std::string& path) {

@@ -15,6 +15,10 @@ void check_writable(const std::string& path);
 // pipes are refused too.
 void check_new_file(const std::string& path);
 
+// The same where nothing is written over but an empty file and one that begins with `magic`, as
+// those made before do; none: nothing at all.
+void check_new_file(const std::string& path, std::string_view magic);
+
 // From the root on. Throws Error(kFile) for a name in a current folder that was deleted.
 std::string absolute_path(const std::string& path);
 

@@ -122,6 +122,17 @@ std::vector<SpecBenchTurn> parse_turns(const Json& choice, const std::string& pl
   return turns;
 }
 
+// Whether the first line may be one of answer_line(): of the last one a run that was killed leaves
+// a part.
+bool is_own(std::string_view text) {
+  constexpr std::string_view kBegin = "{\"question_id\":", kLater = "\"answer_id\":";
+  constexpr size_t kByThen = 200;
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const bool part = line.size() == text.size() && line.size() < kByThen;
+  return line.substr(0, kBegin.size()) == kBegin.substr(0, line.size()) &&
+         (part || line.find(kLater) != line.npos);
+}
+
 }  // namespace
 
 int SpecBenchTurn::new_tokens() const {
@@ -225,10 +236,17 @@ SpecBenchAnswers::SpecBenchAnswers(std::string folder, std::vector<SpecBenchSour
   for (size_t i = 0; i < sources_.size(); ++i) {
     check_new_file(path(i));  // that it cannot be written is known before anything is measured
     if (!std::filesystem::exists(path(i), error)) continue;
+    const std::string text = read_bytes(path(i));
+    if (!is_own(text)) {
+      throw Error(ErrorCode::kFile,
+                  path(i) +
+                      ": expected answers of an earlier run, found something else, which is "
+                      "not written over: name another folder with --out");
+    }
     if (fresh) {
       write_file(path(i), "");
     } else {
-      read(i);
+      read(i, text);
     }
   }
 }
@@ -237,8 +255,8 @@ std::string SpecBenchAnswers::path(size_t source) const {
   return (std::filesystem::path(folder_) / (sources_[source].name + ".jsonl")).string();
 }
 
-void SpecBenchAnswers::read(size_t source) {
-  const std::string name = path(source), text = read_bytes(name);
+void SpecBenchAnswers::read(size_t source, const std::string& text) {
+  const std::string name = path(source);
   size_t number = 0, at = 0;
   for (size_t end; (end = text.find('\n', at)) != text.npos; at = end + 1) {
     SpecBenchAnswer answer =

@@ -90,7 +90,7 @@ class SpecBenchAnswers {
 
  private:
   std::string path(size_t source) const;
-  void read(size_t source);
+  void read(size_t source, const std::string& text);
 
   std::string folder_;
   Descriptor lock_;  // on the folder

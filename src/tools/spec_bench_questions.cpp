@@ -34,6 +34,7 @@ std::string category_names() {
 // What stands at `key`, shortly, for an error.
 std::string found(const Json& object, const char* key) {
   if (!object.contains(key)) return "none";
+  if (object[key].is_structured()) return object[key].type_name();  // it may be deep
   return printable(object[key].dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 

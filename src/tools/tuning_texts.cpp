@@ -8,6 +8,7 @@
 #include "runtime/conversation.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
+#include "tools/data_files.h"
 #include "tools/tuning_prompts.h"
 
 namespace specbound {
@@ -127,7 +128,7 @@ std::vector<TuningText> tuning_texts(LoadedModel& model, const TuningTextOptions
   Corpus corpus;
   std::vector<size_t> order;
   if (!options.data.empty()) {
-    corpus = read_corpus(options.data, [](size_t) { check_interrupt(kEndedWriting); });
+    corpus = read_data_files(options.data, kEndedWriting);
     order = shuffled_order(corpus.texts.size(), options.seed);
   }
   std::vector<std::vector<TuningText>> by_temperature;

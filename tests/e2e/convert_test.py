@@ -122,6 +122,18 @@ class Convert(FolderCase):
         with open(out, "rb") as file:
             self.assertEqual(file.read(), before)
 
+    def test_what_is_converted_is_not_written_over(self):
+        directory = self.path("source")
+        shutil.copytree(os.path.join(GOLDEN, "qwen2"), directory)
+        for name in sorted(os.listdir(directory)):
+            with open(os.path.join(directory, name), "rb") as file:
+                before = file.read()
+            result = specbound("convert", directory, "-o", os.path.join(directory, name))
+            self.assertEqual(result.returncode, 1, name)
+            self.assertIn(b"is not written over", result.stderr)
+            with open(os.path.join(directory, name), "rb") as file:
+                self.assertEqual(file.read(), before)
+
     def test_an_interrupted_conversion_leaves_nothing(self):
         directory = self.big_model()
         target = self.path("target")

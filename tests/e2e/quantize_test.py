@@ -115,6 +115,10 @@ class Quantize(FolderCase):
             self.refused(model, self.path(name), "Q4_0", status=2,
                          says=b"would be written over what is read")
         self.refused(STORIES, model, "Q4_0", says=b"not written over")
+        notes = self.write("notes.txt", b"mine")
+        self.refused(STORIES, notes, "Q4_0", says=b"not made here and is not written over")
+        with open(notes, "rb") as file:
+            self.assertEqual(file.read(), b"mine")
         self.refused(model, self.folder, "Q4_0", says=b"directory")
         self.refused(model, self.path("none/out.gguf"), "Q4_0", says=b"none")
         self.refused(model, "/dev/null", "Q4_0", says=b"a device or a pipe")
@@ -133,7 +137,7 @@ class Quantize(FolderCase):
         for name, to in (("link", "big/there"), ("dangling", self.path("big/none"))):
             os.symlink(to, self.path(name))
         with open(self.path("big/there"), "wb") as file:
-            file.write(b"old")
+            pass  # an empty file is nobody's
         for name, to in (("link", "big/there"), ("dangling", "big/none")):
             self.quantize(DEMO, name, "q4_0")
             self.assertTrue(os.path.islink(self.path(name)))

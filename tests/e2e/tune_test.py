@@ -28,6 +28,7 @@ class Cache(unittest.TestCase):
     def run_json(self, *arguments):
         path = os.path.join(self.folder, "out.json")
         result = specbound(*arguments, "--json", path, environment=self.environment)
+        self.said = result.stderr.decode()
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(path, encoding="utf-8") as file:
             return result.stdout.decode(), json.load(file)
@@ -105,8 +106,10 @@ class Tune(Cache):
                                        {"role": "assistant", "content": "For what time?"},
                                        {"role": "user", "content": "At 7 pm."},
                                        {"role": "assistant", "content": "It is booked."}]) + "\n")
+            file.write("not JSON\n")
         _, data = self.run_json("tune", *QUICK, "--data", path, "--temps", "0", "--replies", "2")
         self.assertEqual(data["measured"]["replies"], 2)
+        self.assertIn("data: skipped 1 of 9 lines; the first: ", self.said)
 
     def test_ctrl_c_ends_it_in_one_line(self):
         process = start("tune", "-m", DEMO, "--heads", HEADS, "-t", "1", "--tokens", "1000000",
@@ -222,6 +225,14 @@ class Refusals(Cache):
         self.refused(2, r"--kind: expected full, folded or chained", "tune", "--kind", "wide")
         self.refused(2, r"--tokens", "tune", "--tokens", "1")
         self.refused(2, r"--data", "tune", "--data", "")
+        mine = os.path.join(self.folder, "chat.jsonl")
+        with open(mine, "w", encoding="utf-8") as file:
+            file.write("{}\n")
+        for command in ("tune", "theory"):
+            self.refused(2, "would be written over what is read", command, "--data", mine,
+                         "--json", mine)
+        with open(mine, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "{}\n")
         self.refused(1, r"/nowhere/at/all", "tune", "-m", DEMO, "--heads",
                      "/nowhere/at/all")
         self.refused(1, r"/nowhere/at", "theory", "--json", "/nowhere/at/all.json")

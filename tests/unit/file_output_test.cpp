@@ -137,4 +137,23 @@ TEST_CASE("a model is not written over, whatever it is called") {
   CHECK_NOTHROW(check_writable(path));
 }
 
+TEST_CASE("a new file takes the place of none, of an empty one, or of one of its own kind") {
+  const TempDir folder;
+  const std::string path = folder / "file";
+  for (const char* magic : {"", "MADE"}) CHECK_NOTHROW(check_new_file(path, magic));
+  put(path, "");
+  for (const char* magic : {"", "MADE"}) CHECK_NOTHROW(check_new_file(path, magic));
+  put(path, "MADE here");
+  CHECK_NOTHROW(check_new_file(path, "MADE"));
+  const auto refused = [&](const char* magic) {
+    check_mentions(expect_error(ErrorCode::kFile, [&] { check_new_file(path, magic); }),
+                   {"file: expected the name of a new file", "not written over"});
+  };
+  refused("");
+  for (const char* other : {"mine", "MAD", "made here"}) {
+    put(path, other);
+    refused("MADE");
+  }
+}
+
 }  // namespace file_output_test

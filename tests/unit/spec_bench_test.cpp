@@ -101,6 +101,9 @@ TEST_CASE("spec-bench: hostile lines are refused by their number") {
   };
   refused("{", "JSON object");
   refused("[1]", "found array");
+  const std::string deep(100000, '['), end(100000, ']');
+  refused(R"({"question_id":)" + deep + end + "}", "found array");
+  refused(R"({"question_id":1,"category":"qa","turns":[)" + deep + end + "]}", "found array");
   refused("\xff\xfe", "JSON object");
   refused(std::string(100000, '['), "JSON object");
   refused(R"({"category":"qa","turns":["x"]})", "question_id");
@@ -428,6 +431,22 @@ TEST_CASE("spec-bench: files that no answer can go to are told before anything i
   check_mentions(
       expect_error(ErrorCode::kFile, [&] { SpecBenchAnswers(folder.path(), kSources, false); }),
       {"plain.jsonl"});
+}
+
+TEST_CASE("spec-bench: what are no answers is not written over") {
+  const std::string question = R"({"question_id":1,"category":"qa","turns":["x"]})";
+  for (const std::string& text : {std::string("mine"), question + "\n", std::string("\n"),
+                                  R"({"question_id": 1, "category")" + std::string(300, 'x'),
+                                  R"({"question_id":1,"category":")" + std::string(300, 'x')}) {
+    for (const bool fresh : {false, true}) {
+      const TempDir folder;
+      append(folder / "plain.jsonl", text);
+      check_mentions(
+          expect_error(ErrorCode::kFile, [&] { SpecBenchAnswers(folder.path(), kSources, fresh); }),
+          {"plain.jsonl: expected answers of an earlier run", "not written over"});
+      CHECK(read(folder / "plain.jsonl") == text);
+    }
+  }
 }
 
 TEST_CASE("spec-bench: an answer whose category is another one is not scored") {

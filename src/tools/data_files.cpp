@@ -1,4 +1,4 @@
-#include "cli/data_files.h"
+#include "tools/data_files.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -12,17 +12,6 @@
 #include "terminal/terminal_text.h"
 
 namespace specbound {
-
-Flag& add_data_files(Flags& flags, std::vector<std::string>& paths, const std::string& what,
-                     const std::string& otherwise) {
-  return flags.add_files(
-      "--data", paths,
-      what +
-          ", - for stdin; may be given several times: .jsonl with a dialogue {\"messages\": "
-          "[{\"role\", \"content\"}, ...]}, a bare list of messages or a {\"text\": ...} a "
-          "line, files of a chat's /save, .txt with plain text, .xz with any of these" +
-          otherwise);
-}
 
 Corpus read_data_files(const std::vector<std::string>& paths, const std::string& interrupted) {
   // A stream may stay silent for as long as it likes.
