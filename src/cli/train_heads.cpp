@@ -1,7 +1,6 @@
 // specbound train-heads: from dialogues to a heads file. The stages in their order: texts, tokens,
 // shortlist, hidden states, training, the file. stdout carries the summary, stderr the rest.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -11,7 +10,6 @@
 #include <utility>
 
 #include "cli/command.h"
-#include "cli/data_files.h"
 #include "cli/heads_output.h"
 #include "cli/train_heads_flags.h"
 #include "cli/train_heads_summary.h"
@@ -36,6 +34,7 @@
 #include "terminal/standard_output.h"
 #include "terminal/terminal_text.h"
 #include "tools/cost_report.h"
+#include "tools/data_files.h"
 #include "tools/tuning.h"
 #include "train/head_learner.h"
 #include "train/report_html.h"
@@ -45,7 +44,6 @@ namespace specbound::train_heads_command {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kTeaching =
     "Exit heads guess the next token from a shallow layer, so that most layers run for several "
@@ -55,7 +53,8 @@ constexpr const char* kTeaching =
     "the data is like what the model will be asked: where you have a few thousand dialogues, give "
     "those.\n"
     "\n"
-    "A training that was killed goes on where it was when the same command is given again.\n"
+    "A training that was killed or ended by Ctrl-C goes on where it was when the same command is "
+    "given again.\n"
     "\n"
     "Examples:\n"
     "  specbound train-heads -m model.gguf\n"
@@ -68,10 +67,6 @@ constexpr const char* kTeaching =
     "  specbound train-heads -m model.gguf --minutes 240 --kinds layer,chained,text --layers 0\n"
     "  specbound train-heads -m model.gguf --self-generate 200000 --kinds chained,medusa,hydra \\\n"
     "    --report kinds.html";
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The parts of --minutes after which no more is written, no more of the hidden states is made and,
 // where it is to be filled, learning ends and nothing more is written to tune on.
@@ -124,13 +119,8 @@ class Training {
     TrainedHeads trained;
     try {
       trained = learn(folder, resumed);
-    } catch (const Error& e) {
-      const bool there = learnt_ > 0 || fs::exists(folder.texts());
-      if (is_passing(e) && there) {
-        folder.keep();
-        say("what there is so far is kept in " + terminal_text(flags_.folder) +
-            ": the same command goes on from there");
-      }
+    } catch (...) {
+      if (may_go_on_later()) keep(folder);
       throw;
     }
     if (!flags_.report.empty()) {
@@ -143,10 +133,12 @@ class Training {
   }
 
  private:
-  // A lost GPU or one without memory, a full disk.
-  static bool is_passing(const Error& e) {
-    return e.code() == ErrorCode::kDevice || e.code() == ErrorCode::kLimit ||
-           e.code() == ErrorCode::kFile;
+  // For the same command once more.
+  void keep(TrainingFolder& folder) const {
+    if (learnt_ == 0 && !fs::exists(folder.texts()) && !fs::exists(folder.spent())) return;
+    folder.keep();
+    say("what there is so far is kept in " + terminal_text(flags_.folder) +
+        ": the same command goes on from there, with --fresh it starts over");
   }
 
   // All of it, to the file. What is on disk goes when that is there.
@@ -170,8 +162,8 @@ class Training {
         trained = train(*features, folder);
       }
       finish(trained);
-    } catch (const Error& e) {
-      if (features && is_passing(e)) features->keep();
+    } catch (...) {
+      if (features && may_go_on_later()) features->keep();
       throw;
     }
     return trained;
@@ -226,7 +218,7 @@ class Training {
       if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
     }
     if (!flags_.also.empty()) {
-      also_ = read_corpus(flags_.also, [](size_t) { check_interrupt(kInterrupted); });
+      also_ = read_data_files(flags_.also, kInterrupted);
       if (also_.dialogues > 0) chat_template_ = &model_.chat_template();
     }
     const int rounds = flags_.fills_minutes ? kRounds : 1;
@@ -291,6 +283,10 @@ class Training {
     held_ = texts_.size();
   }
 
+  std::string file_of_texts(const TrainingFolder& folder) const {
+    return flags_.texts.empty() ? folder.texts() : flags_.texts;
+  }
+
   std::span<const float> output_norm() const {
     return {model_.weights().output_norm, static_cast<size_t>(model_.config().dim)};
   }
@@ -304,7 +300,7 @@ class Training {
   }
 
   void generate_texts(const TrainingFolder& folder, FeatureStore* features) {
-    const Clock::time_point start = Clock::now();
+    const double start = time_.seconds();
     std::optional<WrittenStates> states;
     if (features && keeps_states(*features)) {
       states.emplace(*features, model_.backend(), output_norm(), flags_.fills_minutes);
@@ -322,7 +318,7 @@ class Training {
       options.seconds = std::max(1.0, until(part));
     }
     options.clock = clock();
-    options.file = flags_.texts.empty() ? folder.texts() : flags_.texts;
+    options.file = file_of_texts(folder);
     options.model = model_fingerprint(model_.gguf());
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();
@@ -331,7 +327,7 @@ class Training {
     options.progress = [&](int64_t tokens) {
       if (before < 0) before = tokens;
       done = tokens;
-      const double s = since(start);
+      const double s = time_.seconds() - start;
       const double part = options.seconds > 0 ? s / options.seconds : 0;
       const double of_all = static_cast<double>(tokens) / static_cast<double>(flags_.self_generate);
       bar.update(static_cast<size_t>(std::min(1.0, std::max(part, of_all)) * kSteps),
@@ -349,13 +345,13 @@ class Training {
     if (!whole) write_file(folder.whole(), std::to_string(texts_.size()) + "\n");
     // Only now: those that are held out stand behind all others that there will be.
     if (states) states->finish();
-    add_also();
     held_ = flags_.fills_minutes ? hold_out(texts_) : texts_.size();
     int64_t all = 0;
     for (const TrainingText& text : texts_) all += learnt_tokens(text);
+    add_also();
     std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
                  grouped(std::ssize(texts_)).c_str(), grouped(all).c_str(),
-                 time_text(since(start)).c_str());
+                 time_text(time_.seconds() - start).c_str());
     if (all < flags_.self_generate && flags_.minutes == 0) {
       std::fprintf(stderr,
                    "replies: --self-generate %lld asked for more: the data has no further "
@@ -374,6 +370,7 @@ class Training {
     }
     texts_.insert(texts_.begin(), std::make_move_iterator(texts.begin()),
                   std::make_move_iterator(texts.end()));
+    held_ += texts.size();
   }
 
   // How many an interrupted run wrote, if that was all it was to write.
@@ -394,7 +391,7 @@ class Training {
   }
 
   void compute_features(FeatureStore& features, const TrainingFolder& folder, bool resumed) {
-    const Clock::time_point start = Clock::now();
+    const double start = time_.seconds();
     if (!(resumed && features.resume())) {
       Progress bar("hidden states", Progress::Unit::kWork);
       const int64_t most = std::min(learnt_, flags_.max_learnt_tokens());
@@ -437,7 +434,7 @@ class Training {
     std::fprintf(stderr, "features: %s tokens%s at %zu layers, %s on disk, in %s\n",
                  grouped(features.n_learnt_rows()).c_str(), prompts.c_str(),
                  features.layers().size(), size_text(features.bytes()).c_str(),
-                 time_text(since(start)).c_str());
+                 time_text(time_.seconds() - start).c_str());
   }
 
   TrainedHeads train(const FeatureStore& features, const TrainingFolder& folder) {
@@ -464,8 +461,7 @@ class Training {
     TrainedHeads trained = train_heads(
         features, lm_head, shortlist_, heads_base(model_.gguf(), model_.config()), options,
         [&](const TrainProgress& progress) {
-          // Thrown, not told: a checkpoint would be deleted at once.
-          check_interrupt(kInterrupted);
+          if (interrupt_flag()) return false;  // what was learnt is saved
           keep_time(folder);
           if (!progress.warning.empty()) {
             bar.reset();
@@ -491,6 +487,7 @@ class Training {
                       suffix);
           return true;
         });
+    if (trained.heads.heads.empty()) check_interrupt(kInterrupted);
     return trained;
   }
 
@@ -526,6 +523,9 @@ class Training {
     } catch (const Interrupted&) {  // what was trained is not lost for it
       clear_interrupt();
       settings_from_ = "guessed: interrupted while settings were tuned";
+      return;
+    } catch (const Error& e) {
+      settings_from_ = std::string("guessed: ") + e.what();
       return;
     }
     if (!tuned) return;

@@ -49,8 +49,9 @@ std::string figures(Progress::Unit unit, size_t done, size_t total, double secon
     case Progress::Unit::kWork:
       break;
   }
-  if (share <= 0 || seconds <= 0) return percent;
-  return percent + time_left(seconds * (1 - share) / share);
+  const double here = share - std::min(share, share_of(begun, total));  // done in these seconds
+  if (here <= 0 || seconds <= 0) return percent;
+  return percent + time_left(seconds * (1 - share) / here);
 }
 
 std::string behind(const std::string& suffix) {

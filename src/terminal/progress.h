@@ -61,7 +61,7 @@ class Progress {
 };
 
 // The bar as text, without the carriage return: `label [#####     ]  50 %  1.2 GB/s`, or for work
-// `label [#####     ]  50 %  1:05 left`. Of bytes, `begun` were there before.
+// `label [#####     ]  50 %  1:05 left`. `begun` were there before.
 std::string progress_bar(const std::string& label, Progress::Unit unit, size_t done, size_t total,
                          double seconds, size_t begun = 0);
 // The same for a log, with a line end: `label: 50 %  1:05 left  loss 0.52`.

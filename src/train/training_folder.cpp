@@ -84,7 +84,7 @@ std::string difference(const Json& manifest, const TrainingFolder::MadeWith& mad
     if (std::ranges::any_of(made_with, [&](const auto& one) { return one.first == key; })) continue;
     const auto* found = entry.value().get_ptr<const std::string*>();
     return format("no %s, there: %s", printable(key).c_str(),
-                  printable(found ? *found : entry.value().dump()).c_str());
+                  printable(found ? *found : entry.value().type_name()).c_str());
   }
   return "";
 }
@@ -107,6 +107,17 @@ void write_manifest(const std::string& folder, const TrainingFolder::MadeWith& m
 }
 
 }  // namespace
+
+bool may_go_on_later() {
+  try {
+    throw;
+  } catch (const Error& e) {
+    return e.code() == ErrorCode::kDevice || e.code() == ErrorCode::kLimit ||
+           e.code() == ErrorCode::kFile;
+  } catch (...) {
+    return true;
+  }
+}
 
 TrainingFolder::TrainingFolder(std::string path) : path_(std::move(path)) {
   std::error_code error;

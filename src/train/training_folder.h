@@ -1,5 +1,5 @@
 // Where a training keeps what it has so far, and whether a later run may go on with it. After a
-// kill everything stays; when a run ends by itself, well or not, everything goes unless keep() was
+// kill everything stays; when a run ends otherwise, well or not, everything goes unless keep() was
 // called. A folder with anything in it is only touched when a marked manifest says that it is such
 // a folder, and then only files of our own names are.
 #pragma once
@@ -11,6 +11,10 @@
 #include "descriptor.h"
 
 namespace specbound {
+
+// Whether what ends a training need not end the same one later: Ctrl-C, no memory, a full disk, a
+// lost GPU. To be asked while that is handled.
+bool may_go_on_later();
 
 class TrainingFolder {
  public:

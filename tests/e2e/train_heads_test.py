@@ -412,20 +412,27 @@ class Training(TrainHeads):
             self.assertIn(b"going on with the training", resumed.stderr)
         self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
 
-    def test_ctrl_c_leaves_nothing_behind(self):
-        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"),
-                        *self.small(), "--epochs", "100000")
-        process.stdin.close()
-        while not os.path.exists(self.path("heads.gguf.training/features-00000.bin")):
-            self.assertIsNone(process.poll())
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
-        process.stdout.close()
-        process.stderr.close()
-        self.assertEqual(process.wait(timeout=60), 1, said)
-        self.assertIn(b"interrupted: no heads were written", said)
-        self.assertEqual(os.listdir(self.folder), ["story.txt"])
+    def test_ctrl_c_keeps_what_there_is_for_the_same_command(self):
+        flags = (*self.small(), "--self-generate", "3000", "--epochs", "100", "--no-tune")
+        self.train(*flags, out="want.gguf")
+        folder = self.path("heads.gguf.training")
+        for name in ("texts.bin", "features-00000.bin"):
+            process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags)
+            process.stdin.close()
+            while not os.path.exists(os.path.join(folder, name)):
+                self.assertIsNone(process.poll())
+                time.sleep(0.002)
+            process.send_signal(signal.SIGINT)
+            said = process.stderr.read()
+            process.stdout.close()
+            process.stderr.close()
+            self.assertEqual(process.wait(timeout=60), 1, said)
+            self.assertIn(b"the same command goes on from there", said)
+            self.assertIn(b"interrupted: no heads were written", said)
+            self.assertTrue(os.path.exists(os.path.join(folder, name)), name)
+        self.assertIn(b"going on with the training", self.train(*flags, "--resume").stderr)
+        self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["heads.gguf", "story.txt", "want.gguf"])
 
     def test_ctrl_c_while_settings_are_tuned_keeps_what_was_trained(self):
         process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"),
@@ -578,6 +585,13 @@ class Refusals(TrainHeads):
             self.assertEqual(result.returncode, status)
             self.assertIn(says, result.stderr)
         self.assertEqual(self.read("copy.gguf"), model)
+
+    def test_a_file_of_somebody_else_is_not_written_over(self):
+        notes = self.put("notes.txt", b"mine")
+        result = specbound("train-heads", "-m", STORIES, "-o", notes, *self.small())
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"notes.txt: expected the name of a new file", result.stderr)
+        self.assertEqual(self.read("notes.txt"), b"mine")
 
 
 if __name__ == "__main__":

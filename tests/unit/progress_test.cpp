@@ -29,6 +29,9 @@ TEST_CASE("progress: bars and lines") {
   CHECK(progress_bar("x", Unit::kItems, 0, 0, 0).find("100 %") != std::string::npos);
   CHECK(progress_line("train", Unit::kWork, 1, 4, 20, "loss 0.5") ==
         "train:  25 %  1:00 left  loss 0.5\n");
+  // What was there before took none of these seconds.
+  CHECK(progress_line("train", Unit::kWork, 3, 4, 20, "", 2) == "train:  75 %  0:20 left\n");
+  CHECK(progress_line("train", Unit::kWork, 3, 4, 20, "", 3) == "train:  75 %\n");
   CHECK(progress_line("train", Unit::kWork, 1, 1000, 20, "") == "train:   0 %  5:33 h left\n");
 }
 
