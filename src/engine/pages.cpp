@@ -7,45 +7,33 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <string>
 
+#include "engine/cgroup.h"
 #include "error.h"
 
 namespace specbound {
 namespace {
 
-constexpr size_t kUnknown = std::numeric_limits<size_t>::max();
-
-// The number after `label` at the start of a line of `path`; kUnknown if there is none.
-size_t read_number(const char* path, const char* label) {
-  size_t value = kUnknown;
-  if (FILE* f = std::fopen(path, "r")) {
-    const size_t length = std::strlen(label);
-    char line[128];
-    while (value == kUnknown && std::fgets(line, sizeof line, f)) {
-      if (std::strncmp(line, label, length) != 0) continue;
-      if (std::sscanf(line + length, "%zu", &value) != 1) value = kUnknown;
-    }
-    std::fclose(f);
+// What the machine has; all that can be where it does not say.
+size_t machine_free() {
+  std::ifstream file("/proc/meminfo");
+  std::string label;
+  for (size_t kilobytes = 0; file >> label >> kilobytes;) {
+    if (label == "MemAvailable:") return kilobytes * 1024;
+    std::getline(file, label);  // the unit
   }
-  return value;
-}
-
-// Page cache counts against a cgroup too, but is given back before anything is killed.
-size_t cgroup_free() {
-  const size_t limit = read_number("/sys/fs/cgroup/memory.max", "");
-  const size_t used = read_number("/sys/fs/cgroup/memory.stat", "anon ");
-  if (limit == kUnknown || used == kUnknown) return kUnknown;
-  return limit - std::min(limit, used);
+  return std::numeric_limits<size_t>::max();
 }
 
 }  // namespace
 
 size_t memory_free() {
-  const size_t kilobytes = read_number("/proc/meminfo", "MemAvailable:");
-  return std::min(kilobytes == kUnknown ? kUnknown : kilobytes * 1024, cgroup_free());
+  const size_t free = machine_free();
+  return std::min<size_t>(free, cgroup_memory().free_bytes.value_or(free));
 }
 
 void require_memory(size_t needed, const std::string& what) {

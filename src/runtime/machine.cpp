@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include "engine/cgroup.h"
 #include "engine/cpu/cpu_topology.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/thread_pool.h"
@@ -20,8 +20,6 @@
 namespace specbound {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // The first line of a small file of the system; empty if there is none.
 std::string first_line(const std::string& path) {
@@ -49,65 +47,6 @@ uint64_t kilobytes(const std::string& text) {
   const std::optional<uint64_t> n =
       parse_uint(text.substr(0, text.find_first_not_of("0123456789")));
   return n.value_or(0) * 1024;
-}
-
-// Folders of this process's control group, innermost first, up to the root of the hierarchy: a
-// limit may be set at any of them.
-std::vector<fs::path> cgroup_folders() {
-  std::ifstream file("/proc/self/cgroup");
-  fs::path group = "/";
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("0::")) group = line.substr(3);
-  }
-  std::vector<fs::path> folders;
-  for (fs::path p = group.relative_path(); !p.empty(); p = p.parent_path()) {
-    folders.push_back("/sys/fs/cgroup" / p);
-  }
-  folders.push_back("/sys/fs/cgroup");
-  return folders;
-}
-
-// "max 100000" or "150000 100000": quota and period in microseconds.
-std::optional<double> cgroup_cores() {
-  std::optional<double> least;
-  const auto take = [&](const std::string& quota, const std::string& period) {
-    const std::optional<uint64_t> q = parse_uint(quota), p = parse_uint(period);
-    if (!q || !p || *q == 0 || *p == 0) return;
-    const double cores = static_cast<double>(*q) / static_cast<double>(*p);
-    least = least ? std::min(*least, cores) : cores;
-  };
-  for (const fs::path& folder : cgroup_folders()) {
-    std::istringstream line(first_line(folder / "cpu.max"));
-    std::string quota, period;
-    if (line >> quota >> period) take(quota, period);
-  }
-  take(first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),  // version 1
-       first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
-  return least;
-}
-
-// Of a group's memory.stat.
-uint64_t inactive_file_bytes(const fs::path& folder) {
-  std::ifstream file(folder / "memory.stat");
-  std::string key;
-  for (uint64_t bytes = 0; file >> key >> bytes;) {
-    if (key == "inactive_file") return bytes;
-  }
-  return 0;
-}
-
-void read_cgroup_memory(const std::vector<fs::path>& folders, MemoryInfo& info) {
-  const auto lower = [](std::optional<uint64_t>& least, uint64_t bytes) {
-    least = least ? std::min(*least, bytes) : bytes;
-  };
-  for (const fs::path& folder : folders) {
-    const std::optional<uint64_t> limit = parse_uint(first_line(folder / "memory.max"));
-    if (!limit) continue;
-    lower(info.cgroup_limit_bytes, *limit);
-    const uint64_t all = parse_uint(first_line(folder / "memory.current")).value_or(0);
-    const uint64_t used = all - std::min(all, inactive_file_bytes(folder));
-    lower(info.cgroup_free_bytes, *limit - std::min(*limit, used));
-  }
 }
 
 size_t largest_cache() {
@@ -163,7 +102,9 @@ MemoryInfo read_memory_info() {
   MemoryInfo info;
   info.total_bytes = kilobytes(value_of("/proc/meminfo", "MemTotal"));
   info.available_bytes = kilobytes(value_of("/proc/meminfo", "MemAvailable"));
-  read_cgroup_memory(cgroup_folders(), info);
+  const CgroupMemory group = cgroup_memory();
+  info.cgroup_limit_bytes = group.limit_bytes;
+  info.cgroup_free_bytes = group.free_bytes;
   return info;
 }
 

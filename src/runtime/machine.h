@@ -25,8 +25,7 @@ struct MemoryInfo {
   uint64_t total_bytes = 0;
   uint64_t available_bytes = 0;
   std::optional<uint64_t> cgroup_limit_bytes;
-  // What its groups leave, each below its limit; file pages not used lately count as free.
-  std::optional<uint64_t> cgroup_free_bytes;
+  std::optional<uint64_t> cgroup_free_bytes;  // see engine/cgroup.h
 
   uint64_t free_bytes() const {
     return std::min(available_bytes, cgroup_free_bytes.value_or(available_bytes));

@@ -26,7 +26,7 @@ int checked_threads(int asked) {
                 format("threads (-t): expected 1 to %d, or 0 for one per core; found %d",
                        kMaxThreads, asked));
   }
-  return asked ? asked : usable_cores();
+  return asked ? asked : std::min(usable_cores(), kMaxThreads);
 }
 
 bool heads_divide(const ModelConfig& config, int threads) {

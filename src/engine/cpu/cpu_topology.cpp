@@ -1,58 +1,66 @@
-// Read from the scheduler, /sys and /sys/fs/cgroup.
+// Read from the scheduler, /sys and the control groups.
 #include "engine/cpu/cpu_topology.h"
 
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <cstdio>
+#include <fstream>
+#include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "engine/cgroup.h"
 #include "error.h"
 
 namespace specbound {
 namespace {
 
-// CPUs the cgroup's quota is worth, rounded up; a large number without one.
-int quota_cpus() {
-  int cpus = 1 << 20;
-  if (FILE* f = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {
-    double quota = 0, period = 0;
-    if (std::fscanf(f, "%lf %lf", &quota, &period) == 2 && period > 0) {
-      cpus = std::max(1, static_cast<int>(std::ceil(quota / period)));
+// Those that this process may run on; none where the system does not say.
+std::vector<int> allowed_cpus() {
+  struct Free {
+    void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+  };
+  constexpr int kMost = 1 << 20;
+  // The system refuses a set with less room than it has CPUs.
+  for (int n = CPU_SETSIZE; n <= kMost; n *= 2) {
+    const std::unique_ptr<cpu_set_t, Free> set(CPU_ALLOC(n));
+    const size_t bytes = CPU_ALLOC_SIZE(n);
+    if (!set) break;
+    if (sched_getaffinity(0, bytes, set.get()) == 0) {
+      std::vector<int> cpus;
+      for (int cpu = 0; cpu < n; ++cpu) {
+        if (CPU_ISSET_S(cpu, bytes, set.get())) cpus.push_back(cpu);
+      }
+      return cpus;
     }
-    std::fclose(f);
+    if (errno != EINVAL) break;
   }
-  return cpus;
+  return {};
+}
+
+// At least one, and no more than the quota is worth, rounded up.
+int within_quota(size_t cpus) {
+  const double quota = std::ceil(cgroup_cores().value_or(static_cast<double>(cpus)));
+  return std::max(1, static_cast<int>(std::min(static_cast<double>(cpus), quota)));
 }
 
 }  // namespace
 
 int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return std::max(1, std::min(allowed, quota_cpus()));
+  return within_quota(allowed_cpus().size());
 }
 
 int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   std::set<std::string> cores;  // the sibling list names a core
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &set)) continue;
-    char siblings[256] = "";
-    const std::string path =
-        format("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    if (FILE* f = std::fopen(path.c_str(), "r")) {
-      if (!std::fgets(siblings, sizeof siblings, f)) siblings[0] = 0;
-      std::fclose(f);
-    }
-    cores.insert(siblings[0] ? siblings : format("cpu%d", cpu));
+  for (const int cpu : allowed_cpus()) {
+    std::ifstream file(format("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu));
+    std::string siblings;
+    cores.insert(std::getline(file, siblings) ? siblings : format("cpu%d", cpu));
   }
-  return std::max(1, std::min(static_cast<int>(cores.size()), quota_cpus()));
+  return within_quota(cores.size());
 }
 
 }  // namespace specbound
