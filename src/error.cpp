@@ -20,17 +20,16 @@ std::string format(const char* pattern, ...) {
   return text;
 }
 
-std::string printable(std::string_view text) {
-  constexpr size_t kMax = 64;
+std::string printable(std::string_view text, size_t most) {
   std::string out;
-  for (unsigned char c : text.substr(0, kMax)) {
+  for (unsigned char c : text.substr(0, most)) {
     if (c >= 0x20 && c < 0x7f) {
       out += static_cast<char>(c);
     } else {
       out += format("\\x%02x", c);
     }
   }
-  if (text.size() > kMax) out += "...";
+  if (text.size() > most) out += "...";
   return out;
 }
 

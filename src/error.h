@@ -32,8 +32,9 @@ class Error : public std::runtime_error {
 // printf-style text for error messages.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
-// `text` for one line of an error message: cut at 64 bytes, control and non-ASCII bytes as \xNN.
-std::string printable(std::string_view text);
+// `text` for one line of an error message: cut at `most` bytes, control and non-ASCII bytes as
+// \xNN.
+std::string printable(std::string_view text, size_t most = 64);
 
 // "a, b, c": what `spell` makes of each item.
 template <class List, class Spell>

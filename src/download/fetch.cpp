@@ -122,7 +122,7 @@ class Part {
  public:
   explicit Part(const FetchedFile& file) : file_(file), path_(part_path(file)) {
     fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd_ < 0) fail(errno);
+    if (fd_ < 0) fail("open", errno);
   }
   ~Part() {
     // Not by done_, which counts nothing before what is there was read.
@@ -147,7 +147,7 @@ class Part {
       if (watcher.abort && *watcher.abort) return false;
       const ssize_t n = read(fd_, buffer.data(), buffer.size());
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail(errno);
+      if (n < 0) fail("read", errno);
       if (n == 0) return true;
       if (done_ + static_cast<uint64_t>(n) > file_.bytes) {
         start_over();
@@ -159,7 +159,7 @@ class Part {
   }
 
   void start_over() {
-    if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) fail(errno);
+    if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) fail("write", errno);
     done_ = 0;
     hash_ = {};
   }
@@ -174,10 +174,17 @@ class Part {
     while (!bytes.empty()) {
       const ssize_t n = write(fd_, bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail(errno);
+      if (n < 0) fail("write", errno);
       take(bytes.substr(0, static_cast<size_t>(n)));
       bytes.remove_prefix(static_cast<size_t>(n));
     }
+  }
+
+  // Whether these stand at `from`, all of them among those that are there.
+  bool has(uint64_t from, std::string_view bytes) const {
+    std::string there(bytes.size(), '\0');
+    const ssize_t n = pread(fd_, there.data(), there.size(), static_cast<off_t>(from));
+    return n == std::ssize(there) && there == bytes;
   }
 
   // Whole as it is, it takes its place. Throws Error(kFormat) for other bytes than expected.
@@ -189,8 +196,8 @@ class Part {
                   format("%s: expected sha256 %s, found %s: nothing is kept", file_.url.c_str(),
                          file_.sha256.c_str(), found.c_str()));
     }
-    if (fdatasync(fd_) != 0) fail(errno);
-    if (std::rename(path_.c_str(), file_.path.c_str()) != 0) fail(errno);
+    if (fdatasync(fd_) != 0) fail("write", errno);
+    if (std::rename(path_.c_str(), file_.path.c_str()) != 0) fail("rename", errno);
   }
 
  private:
@@ -199,8 +206,8 @@ class Part {
     done_ += bytes.size();
   }
   void discard() { unlink(path_.c_str()); }
-  [[noreturn]] void fail(int error) const {
-    throw Error(ErrorCode::kFile, format("%s: cannot write: %s%s", path_.c_str(),
+  [[noreturn]] void fail(const char* to, int error) const {
+    throw Error(ErrorCode::kFile, format("%s: cannot %s: %s%s", path_.c_str(), to,
                                          std::strerror(error), kept().c_str()));
   }
 
@@ -211,34 +218,56 @@ class Part {
   Sha256 hash_;
 };
 
-// Whether the bytes of this answer go behind those that are there. A server that knows no ranges
-// sends all of them again; what else comes in place of a file or a range, such as the page of a
-// proxy, is not kept and costs none of those that are there.
-bool fits(Part& part, const HttpReply& head, uint64_t from, uint64_t bytes) {
-  if (head.status == 206) {
-    return head.range_from == from && head.range_all.value_or(bytes) == bytes;
+// Takes the bytes of one answer. A server that knows no ranges sends all of them again: those that
+// are there are passed over, as far as they are the same. What else comes in place of a file or a
+// range, such as the page of a proxy, is not kept and costs none of those that are there.
+class Body {
+ public:
+  Body(Part& part, uint64_t bytes) : part_(part), from_(part.done()), bytes_(bytes) {}
+
+  // False: these are not what was asked for.
+  bool take(const HttpReply& head, std::string_view bytes) {
+    if (!begun_ && !fits(head)) return false;
+    begun_ = true;
+    const std::string_view again = bytes.substr(0, again_);
+    if (!part_.has(from_ - again_, again)) {
+      if (head.length == bytes_) part_.start_over();  // it is the file, and the part is not
+      return false;
+    }
+    again_ -= again.size();
+    part_.append(bytes.substr(again.size()));
+    return true;
   }
-  if (from == 0) return head.length.value_or(bytes) == bytes;
-  if (head.length != bytes) return false;
-  part.start_over();
-  return true;
-}
+  bool begun() const { return begun_; }
+
+ private:
+  bool fits(const HttpReply& head) {
+    if (head.status == 206) {
+      return head.range_from == from_ && head.range_all.value_or(bytes_) == bytes_;
+    }
+    again_ = from_;
+    return head.length.value_or(bytes_) == bytes_;
+  }
+
+  Part& part_;
+  const uint64_t from_, bytes_;
+  uint64_t again_ = 0;  // bytes that are there and still to come
+  bool begun_ = false;
+};
 
 // A try of the bytes that are not there yet.
 HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchWatcher& watcher,
                      Part& part, Tries& tries) {
   HttpRequest request = request_of(server, file.url, watcher);
   request.from = part.done();
-  bool begun = false;
+  Body body(part, file.bytes);
   HttpReply reply = http_get(request, [&](const HttpReply& head, std::string_view bytes) {
-    if (!begun && !fits(part, head, request.from, file.bytes)) return false;
-    begun = true;
-    part.append(bytes);
+    if (!body.take(head, bytes)) return false;
     tries.reached(part.done());
     if (watcher.progress) watcher.progress(part.done());
     return true;
   });
-  if (!begun && reply.status == 200 && reply.length.value_or(file.bytes) != file.bytes) {
+  if (!body.begun() && reply.status == 200 && reply.length.value_or(file.bytes) != file.bytes) {
     reply.failure = format("expected %llu bytes, found an answer of %llu",
                            static_cast<unsigned long long>(file.bytes),
                            static_cast<unsigned long long>(*reply.length));

@@ -15,6 +15,7 @@ namespace specbound {
 namespace {
 
 constexpr int kMostRedirects = 10;
+constexpr size_t kMostShown = 2048;               // bytes of a URL in a message
 constexpr size_t kMostDropped = size_t{1} << 20;  // bytes of a redirect's own body
 
 std::string lower(std::string text) {
@@ -179,7 +180,7 @@ HttpReply get_once(const HttpRequest& request, const std::string& url, bool with
   // The body of an error is cut off on purpose.
   if (code == curl::kWriteError && reply.status != 0 && !reply.is_body()) return reply;
   reply.failure = transfer.refused ? "not what was asked for"
-                  : why[0] != '\0' ? printable(why.data())
+                  : why[0] != '\0' ? printable(why.data(), why.size())
                                    : library.easy_strerror(code);
   if (code == curl::kPeerNotVerified || code == curl::kNoCertificates) {
     reply.failure += "; the package ca-certificates brings the certificates";
@@ -201,8 +202,8 @@ HttpReply get_once(const HttpRequest& request, const std::string& url, bool with
 std::string url_origin(const std::string& url) {
   const std::optional<std::string> origin = find_origin(url);
   if (!origin) {
-    throw Error(ErrorCode::kUsage,
-                format("expected a URL, https://HOST, found \"%s\"", printable(url).c_str()));
+    throw Error(ErrorCode::kUsage, format("expected a URL, https://HOST, found \"%s\"",
+                                          printable(url, kMostShown).c_str()));
   }
   return *origin;
 }
@@ -239,12 +240,15 @@ HttpReply http_get(const HttpRequest& request, const HttpSink& sink) {
   for (int hop = 0; hop <= kMostRedirects; ++hop) {
     const std::optional<std::string> origin = find_origin(url);
     if (!origin || (!request.plain && !origin->starts_with("https://"))) {
-      return give_up("expected https://, found " + printable(url));
+      return give_up("expected https://, found " + printable(url, kMostShown));
     }
     std::string next;
     reply = get_once(request, url, !request.token.empty() && *origin == home, sink, next);
     if (reply.aborted || !is_redirect(reply.status)) return reply;
     if (next.empty()) return give_up("redirected to nowhere");
+    if (origin->starts_with("https://") && !next.starts_with("https://")) {
+      return give_up("redirected from https:// to " + printable(next, kMostShown));
+    }
     url = next;
   }
   return give_up(format("redirected more than %d times", kMostRedirects));

@@ -181,10 +181,16 @@ class Pull(HubCase):
         self.assertEqual(self.left(), ["own/stories/" + FILE])
 
     def test_a_server_without_ranges_begins_again(self):
-        self.hub.cut = [500000]
-        self.hub.ranges = False
+        self.hub.cut, self.hub.ranges = [500000], False
         self.same(self.pull())
         self.assertEqual(self.hub.count("cdn"), 2)
+        # Nor does it say how much comes; and a part that is another file's is given up.
+        for lengths, begin in ((False, b""), (True, b"damage")):
+            shutil.rmtree(self.models)
+            with open(self.leave_part(300000)[1], "r+b") as file:
+                file.write(begin)
+            self.hub.lengths = lengths
+            self.same(self.pull())
 
     def test_a_wrong_answer_to_a_range_costs_nothing_that_is_there(self):
         self.hub.cut = [500000]
