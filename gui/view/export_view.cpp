@@ -16,8 +16,12 @@
 
 namespace specbound::gui {
 
+bool ExportView::possible(const AppState& state) {
+  return !state.replay() && !state.conversation().messages.empty();
+}
+
 void ExportView::open(AppState& state) {
-  if (state.conversation().messages.empty()) return;
+  if (!possible(state)) return;
   opening_ = true;
   path_ = suggested_ = export_folder() + "/" + export_name(state.conversation(), format_);
   error_.clear();

@@ -12,6 +12,8 @@ class Probe;
 
 class ExportView {
  public:
+  // There is a conversation, and it is the one that is shown.
+  static bool possible(const AppState& state);
   void open(AppState& state);
   // Draws the dialog while it is open. Once a frame, at the level of the main window.
   void draw(AppState& state, Probe& probe);

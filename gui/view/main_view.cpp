@@ -136,8 +136,7 @@ void MainView::draw_menu(AppState& state, Probe& probe) {
       picker_.open(FileKind::kConversation);
     }
     if (item("Replay a trace...", nullptr, "menu.replay")) picker_.open(FileKind::kTrace);
-    if (item("Export this conversation...", "Ctrl+S", "menu.export",
-             !state.conversation().messages.empty())) {
+    if (item("Export this conversation...", "Ctrl+S", "menu.export", ExportView::possible(state))) {
       exporter_.open(state);
     }
     if (state.replay() && item("Close the replay", nullptr, "menu.close_replay")) {

@@ -12,13 +12,17 @@
 
 namespace specbound::capi {
 
-// The size of the caller's structure. Throws Error(kUsage) for one that cannot be right: below that
-// of the first version, which stays `first` when T grows, or beyond any.
+// Of the first version: where T grows later it gets a specialization with what it had.
 template <class T>
-size_t size_of(const T* argument, const char* name, size_t first = sizeof(T)) {
+inline constexpr size_t kFirstSize = sizeof(T);
+
+// The size of the caller's structure. Throws Error(kUsage) for one that cannot be right: below that
+// of the first version, or beyond any.
+template <class T>
+size_t size_of(const T* argument, const char* name) {
   constexpr size_t kMost = 1024;
   need(argument, name);
-  if (argument->size >= first && argument->size <= kMost) return argument->size;
+  if (argument->size >= kFirstSize<T> && argument->size <= kMost) return argument->size;
   throw Error(ErrorCode::kUsage, format("%s: size: expected its sizeof, %zu here, found %zu", name,
                                         sizeof(T), argument->size));
 }

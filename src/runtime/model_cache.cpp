@@ -162,8 +162,11 @@ std::optional<CachedModel> loose_model(const fs::path& path) {
     if (known.fetched && model.name == known.fetched) model.name = known.name;
   }
   model.quantization = quantization_of(file);
-  model.files.push_back(path.string());
-  model.bytes = fs::file_size(path, error);
+  for (std::string& part : files_of_model(path.string())) {
+    if (!fs::is_regular_file(part, error)) continue;
+    model.bytes += fs::file_size(part, error);
+    model.files.push_back(std::move(part));
+  }
   model.time = time_of(path.string());
   return model;
 }
