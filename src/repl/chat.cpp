@@ -355,7 +355,9 @@ void Chat::show_lens(std::string_view count) {
                                           "\"%s\"",
                                           kMostLensTokens, printable(count).c_str()));
   }
-  const int end = static_cast<int>(session_.tokens().size()) - 1;
+  // After an error there may be K and V of less.
+  const int end =
+      std::min(static_cast<int>(session_.tokens().size()) - 1, session_.backend().kv_len(1));
   const int from = std::max(session_.first_decoded(), end - static_cast<int>(*given));
   if (from >= end) throw Error(ErrorCode::kUsage, "no reply to look at yet");
   try {

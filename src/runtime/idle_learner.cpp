@@ -355,7 +355,9 @@ void IdleLearner::end_stage(std::unique_lock<std::mutex>& lock, int status) {
   }
   // What cannot be measured, or is no training of today's program, is begun anew; not what somebody
   // has killed, nor what train-heads itself keeps for another day, as where the disk is full.
-  if (stage == Stage::kMeasuring) fs::remove(file("new.heads.gguf"), error);
+  if (stage == Stage::kMeasuring && status < BackgroundProcess::kBySignal) {
+    fs::remove(file("new.heads.gguf"), error);
+  }
   if (stage == Stage::kLearning && status == kUsageStatus && !at_work_in(file("training"))) {
     fs::remove_all(file("training"), error);
   }

@@ -54,7 +54,7 @@ class IdleLearner {
   void end_work();
   // Once for each: to be taken into use between replies.
   std::optional<LearntHeads> take_news();
-  // "learning: round 2, writing and learning (asleep)": one line.
+  // "learning: 2 rounds done, writing and learning (stopped while there is other work)": one line.
   std::string status() const;
   // How much of this round's time for writing and learning has passed, 0 to 1; nullopt: it is at
   // something else, or between rounds.

@@ -127,6 +127,7 @@ void Speculation::drop_heads() {
 void Speculation::take_heads(ExitHeads heads) {
   SB_CHECK(takes_heads() && heads.can_guess());
   ExitSetting next = ExitSettings(options_, &heads, heads.path(), n_layers_).shipped();
+  if (!next.never.empty()) throw Error(ErrorCode::kUsage, next.never);
   drop_heads();
   const std::span<const int32_t> kept = memory_.replies();
   const std::vector<int32_t> replies(kept.begin(), kept.end());

@@ -22,10 +22,9 @@ struct TunedSettings {
 
 // Who is told in one line of a file that is of no use; empty: nobody.
 using TunedNote = std::function<void(const std::string& line)>;
-// nullopt when there is none for this model, heads file and device; a file that cannot be read or
-// makes no sense is told and counts as none.
-// The same for these heads, which must have what the settings name: a file that was edited by hand
-// may not.
+// nullopt when there is none for this model, these heads and device; a file that cannot be read or
+// makes no sense is told and counts as none. The heads must have what the settings name: a file
+// that was edited by hand may name others.
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
                                         const ExitHeads& heads, const std::string& device,
                                         const TunedNote& note = nullptr);

@@ -265,6 +265,19 @@ TEST_CASE("idle learner: what is measured is measured anew after other work") {
   CHECK(learner->status().find("ended with") == std::string::npos);  // no failure
 }
 
+TEST_CASE("idle learner: what was learnt outlives a kill while it is measured") {
+  const Rig rig(kLearnsOnce, "[ -e killed ] && echo '" + figures(1, 2) +
+                                 "' > measured.json || { touch killed; kill -9 $$; }");
+  const auto learner = rig.start();
+  REQUIRE(wait_until(
+      [&] { return learner->status().find("spec-bench ended with") != std::string::npos; }));
+  CHECK(rig.has("new.heads.gguf"));
+  work(*learner);  // sooner than in a minute
+  REQUIRE(wait_until([&] { return rig.has("heads.gguf"); }));
+  const std::string calls = rig.calls();
+  CHECK(calls.find("train-heads") == calls.rfind("train-heads"));
+}
+
 TEST_CASE("idle learner: what fails is told, tried again, and given up") {
   const Rig rig("mkdir -p training; touch training/manifest.json; echo no disk; exit 1", "exit 1");
   const auto learner = rig.start();
