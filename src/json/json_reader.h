@@ -1,5 +1,5 @@
 // JSON that others wrote, as hostile as any other file: bounded in depth and number of values, and
-// look-ups that say which field of what is not what it must be. All rooms read through this.
+// look-ups that say which field of what is not what it must be.
 #pragma once
 
 #include <cstddef>

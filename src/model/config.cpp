@@ -186,8 +186,9 @@ double read_rope_scale(const Gguf& gguf, const ConfigKeys& keys) {
     factor_key = "rope.scale_linear";
     factor = keys.number(factor_key);
   }
-  if (factor && !(std::isfinite(*factor) && *factor >= 0)) {
-    keys.bad(factor_key, "a finite factor, zero or more", format("%g", *factor));
+  if (factor && *factor != 0 && !(std::isfinite(*factor) && *factor >= kLeastRopeFactor)) {
+    keys.bad(factor_key, format("a finite factor from %g on, or 0", kLeastRopeFactor),
+             format("%g", *factor));
   }
   const bool known = type == "none" || type == "linear" || type == "llama3";
   if (!known && factor.value_or(0) != 1) {

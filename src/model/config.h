@@ -18,6 +18,10 @@ struct Yarn {
   double first = 0, last = 0;
 };
 
+// Positions and pairs are slowed down by factors; smaller ones would turn so fast that sines lose
+// their meaning.
+inline constexpr double kLeastRopeFactor = 1.0 / 16;
+
 struct ModelConfig {
   std::string architecture;  // the name of one of architectures()
   std::string name;          // general.name, may be empty

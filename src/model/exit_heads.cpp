@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "model/heads_reader.h"
+#include "numerics/int8_formula.h"
 
 namespace specbound {
 namespace {
@@ -63,6 +64,11 @@ std::vector<HeadWeights> read_directory(const HeadsReader& in, const HeadsBase& 
   const std::vector<int32_t> layers = in.integers(kLayers);
   if (layers.empty() && !in.has(kHeadsText) && !in.has(kHeadsMasks) && !in.has_key(kMaskTokenKey)) {
     in.bad(kLayers, "at least one head, a text or mask tokens", "none");
+  }
+  const size_t most = std::size(kHeadKinds) * (static_cast<size_t>(base.n_layers) + 1);
+  if (layers.size() > most) {
+    in.bad(kLayers, format("at most %zu heads, one of a kind at a layer", most),
+           format("%zu", layers.size()));
   }
   const auto kinds = in.texts(kKinds, layers.size());
   const auto scales = in.finite_reals("specbound.margin_scale", layers.size());
@@ -236,6 +242,12 @@ void read_weights(HeadsReader& in, const HeadsBase& base, int n_shortlist, HeadW
       head.folded = in.matrix(prefix + "weight", n_shortlist, dim, {DType::kQ8_0});
       break;
     case HeadKind::kChained:
+      // Each half of its rows is whole blocks.
+      if (dim % kQuantBlock != 0) {
+        in.bad_tensor(prefix + "map.weight",
+                      format("a model with rows of a multiple of %d", kQuantBlock),
+                      format("%d", dim));
+      }
       head.map = in.matrix(prefix + "map.weight", dim, 2 * dim, {DType::kQ8_0});
       // Both or none: D of a missing C has no shape.
       if (!in.has(prefix + "inner.weight") && !in.has(prefix + "outer.weight")) break;

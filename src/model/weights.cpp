@@ -184,13 +184,14 @@ LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
   return w;
 }
 
-// Frequency divisors, finite and above 0.
+// Frequency divisors, finite and no smaller than a rope scale.
 const float* rope_factors(TensorTaker& tensors, const char* name, const ModelConfig& config) {
   const float* factors = tensors.vector(name, config.rope_dim / 2);
   for (int i = 0; i < config.rope_dim / 2; ++i) {
-    if (!(std::isfinite(factors[i]) && factors[i] > 0)) {
+    if (!(std::isfinite(factors[i]) && factors[i] >= kLeastRopeFactor)) {
       tensors.fail(ErrorCode::kFormat, name,
-                   format("expected finite factors above 0, found %g at %d", factors[i], i));
+                   format("expected finite factors from %g on, found %g at %d", kLeastRopeFactor,
+                          factors[i], i));
     }
   }
   return factors;

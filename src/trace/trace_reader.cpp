@@ -196,11 +196,12 @@ void TraceScan::check_token(const TokenRecord& token, size_t place_in_round, int
                             const RoundRecord& round, const TracePlace& place) const {
   const int slot = drafted_for(round.rows, token.slot, token.token);
   const RowRecord* draft = slot < 0 ? nullptr : &round.rows[static_cast<size_t>(slot)];
-  const bool fits =
-      token.round == round.round && static_cast<size_t>(token.rows) == round.rows.size() &&
-      token.slot == slot_of_next && token.pos == round.pos + static_cast<int>(place_in_round) + 1 &&
-      token.draft == (draft ? draft->token : -1) &&
-      token.exit_layer == (draft ? draft->drafted_at : kNoDraft);
+  const bool fits = token.round == round.round &&
+                    static_cast<size_t>(token.rows) == round.rows.size() &&
+                    token.slot == slot_of_next &&
+                    token.pos == int64_t{round.pos} + static_cast<int64_t>(place_in_round) + 1 &&
+                    token.draft == (draft ? draft->token : -1) &&
+                    token.exit_layer == (draft ? draft->drafted_at : kNoDraft);
   slot_of_next = token.accepted() ? slot : -1;
   if (fits) return;
   place.refuse("a round that fits its tokens",

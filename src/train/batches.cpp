@@ -235,8 +235,10 @@ void Batches::take(BatchPlace& place, OpenChunks& where, std::vector<RowAt>& row
   const auto at = [&](int64_t batch) {
     return std::ranges::lower_bound(starts_, n_rows * batch / n_batches) - starts_.begin();
   };
-  rows.assign(rows_.begin() + at(place.batch), rows_.begin() + at(place.batch + 1));
-  if (++place.batch < n_batches) return;
+  const int64_t batch = std::min<int64_t>(place.batch, n_batches - 1);  // a file may say more
+  rows.assign(rows_.begin() + at(batch), rows_.begin() + at(batch + 1));
+  place.batch = static_cast<int>(batch) + 1;
+  if (place.batch < n_batches) return;
   place.batch = 0;
   if (++place.window < n_windows_) return;
   place.window = 0;

@@ -160,6 +160,7 @@ std::optional<TrainingState> load_checkpoint(const std::string& path, uint64_t o
     return {};
   TrainingState state;
   state.place = in.value<BatchPlace>();
+  if (state.place.epoch < 0 || state.place.window < 0 || state.place.batch < 0) return {};
   if (in.value<int32_t>() != static_cast<int32_t>(heads.size())) return {};
   std::apply([&](auto&... count) { (in.value(count), ...); }, counts_of(state));
   in.values(state.kl_start, kMostPoints);

@@ -323,7 +323,7 @@ TEST_CASE("config: floats out of bounds") {
     refuse(with_float(kLlama, "rope.freq_base", value), ErrorCode::kFormat,
            {"rope.freq_base", "finite"});
   }
-  for (float value : {-1.0f, inf, nan}) {
+  for (float value : {-1.0f, 1e-30f, 0.05f, inf, nan}) {
     refuse(with_float(kLlama, "rope.scaling.factor", value), ErrorCode::kFormat,
            {"rope.scaling.factor", "finite"});
   }

@@ -378,10 +378,10 @@ TEST_CASE("weights: a vocabulary without tensors says so") {
   refuse(TinySpec{}, {}, ErrorCode::kUnsupported, {"no tensors", "only a vocabulary"});
 }
 
-TEST_CASE("weights: rope factors must be finite and above 0") {
+TEST_CASE("weights: rope factors must be finite and not too small") {
   TinySpec spec;
   spec.rope_freqs = true;
-  for (float bad : {0.0f, -1.0f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+  for (float bad : {0.0f, -1.0f, 1e-38f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
     std::vector<TinyTensor> tensors = tiny_tensors(spec);
     std::memcpy(named(tensors, "rope_freqs.weight").bytes.data() + 12, &bad, sizeof(bad));
     refuse(spec, tensors, ErrorCode::kFormat, {"'rope_freqs.weight'", "finite", "at 3"});
