@@ -143,7 +143,8 @@ int Session::width() const {
   const int period = plain_.rounds() < PlainRate::kEnough ? 8 : 64;
   // The first round too: it brings the first token soonest. How many there were before must decide
   // no text.
-  const bool measures = options_.measure_plain && !speculator_->decides_text();
+  const bool decides = speculator_->decides_text() && sampler_.params().temperature > 0;
+  const bool measures = options_.measure_plain && !decides;
   if (measures && round % period == 0) width = 1;
   return bounded(width);
 }

@@ -114,9 +114,11 @@ void Lookup::begin(std::span<const int32_t> text) {
   const std::span<const int32_t> before = text_.text();
   const bool goes_on =
       text.size() >= before.size() && std::equal(before.begin(), before.end(), text.begin());
+  const bool open = !replies_.empty() && replies_.back().end == 0;
+  if (goes_on && open && text.size() == before.size()) return;  // the reply goes on
   if (!goes_on) {
     forget();
-  } else if (!replies_.empty() && replies_.back().end == 0) {
+  } else if (open) {
     replies_.back().end = before.size();  // what comes now is the next prompt
   }
   for (const int32_t token : text.subspan(text_.text().size())) text_.push(token);

@@ -22,6 +22,7 @@
 
 #include "error.h"
 #include "server/api.h"
+#include "server/embedding_job.h"
 #include "server/reply_job.h"
 #include "test_connection.h"
 #include "word_model.h"
@@ -495,6 +496,22 @@ TEST_CASE("server api: embeddings, in their order") {
   api.stop();
   client.here = true;
   CHECK(status_of([&] { post({{"input", "a"}}); }) == 503);
+}
+
+TEST_CASE("server engine: an embedding that is cancelled between two chunks leaves the model") {
+  WordModel model;
+  Metrics metrics;
+  EmbeddingJob job({{1, 2}, {3}});
+  CHECK(job.go_on(model, metrics) == Job::Progress::kGoesOn);
+  CHECK(model.embeddings == 1);
+  CHECK(job.go_on(model, metrics) == Job::Progress::kGoesOn);  // the first is there
+  CHECK(model.embeddings == 0);
+  CHECK(job.go_on(model, metrics) == Job::Progress::kGoesOn);
+  CHECK(model.embeddings == 1);
+  job.cancel();
+  CHECK(job.go_on(model, metrics) == Job::Progress::kCancelled);
+  job.leave();
+  CHECK(model.embeddings == 0);
 }
 
 TEST_CASE("server api: a client that goes away ends its reply") {

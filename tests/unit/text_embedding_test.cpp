@@ -4,12 +4,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "drafters/ngram.h"
 #include "engine_rig.h"
 #include "forwarding_backend.h"
+#include "sequences_rig.h"
 
 namespace text_embedding_test {
 
@@ -17,6 +21,13 @@ using namespace specbound;
 using namespace specbound::test;
 
 namespace {
+
+// Shows rows of several texts in slots alone, as a GPU does.
+class InSlots final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  Sequences* sequences() override { return inner_->sequences(); }
+};
 
 constexpr int kContext = kPrefillChunk + 100;
 
@@ -89,16 +100,32 @@ TEST_CASE("embedding: the mean of the normed states, of length 1") {
 }
 
 TEST_CASE("embedding: a chunk at a time, so that others come in between") {
-  const auto backend = model().backend(best_isa(), 1, true, kContext);
-  Sessions sessions(*backend);
+  std::vector<int32_t> prompt = token_ids(20, 6), reply;
+  GenerateOptions options;
+  options.max_tokens = 12;
+  options.on_token = [&](const TokenEvent& event) { reply.push_back(event.token); };
   const std::vector<int32_t> text = token_ids(kPrefillChunk + 1, model().config.vocab_size);
-  const std::vector<float> whole = embed(sessions, text);
-  TextEmbedding embedding(sessions, norm(), text);
-  CHECK_FALSE(embedding.go_on());
-  CHECK(backend->kv_len(1) == kPrefillChunk);
-  const auto found = embedding.go_on();
-  REQUIRE(found);
-  CHECK(*found == whole);
+  for (const bool in_slots : {false, true}) {
+    CAPTURE(in_slots);
+    std::unique_ptr<Backend> backend = with_sequences(model(), best_isa(), 1, 2, kContext);
+    if (in_slots) backend = std::make_unique<InSlots>(std::move(backend));
+    Sessions sessions(*backend);
+    sessions.for_prompt(prompt).generate(prompt, options);
+    const std::vector<int32_t> alone = std::exchange(reply, {});
+    const std::vector<float> whole = embed(sessions, text);
+    TextEmbedding embedding(sessions, norm(), text);
+    CHECK_FALSE(embedding.go_on());
+    CHECK(backend->kv_len(1) == kPrefillChunk);
+    Session& beside = sessions.for_prompt(prompt);
+    beside.forget();
+    beside.generate(prompt, options);
+    CHECK(std::exchange(reply, {}) == alone);
+    const auto found = embedding.go_on();
+    REQUIRE(found);
+    CHECK(*found == whole);
+    // Nor has the reply's text changed.
+    CHECK(std::ranges::equal(sessions.for_prompt(beside.tokens()).tokens(), beside.tokens()));
+  }
 }
 
 TEST_CASE("embedding: replies before and after it are what they are without") {

@@ -32,6 +32,7 @@ class WordModel final : public server::ServedModel {
   bool thinks = false;                      // prompts end within thoughts
   std::function<void()> on_format = [] {};  // where it is asked for
   int n_places = 1;
+  int embeddings = 0;                  // under way
   std::function<void()> step = [] {};  // between two looks at what is over
   // Whether a reply is not over yet when it is asked for.
   std::function<bool(const server::CompletionRequest&, const std::atomic<bool>&)> waits =
@@ -63,7 +64,7 @@ class WordModel final : public server::ServedModel {
   }
   std::unique_ptr<server::EmbeddingUnderWay> begin_embedding(
       std::span<const int32_t> tokens) override {
-    return std::make_unique<Vector>(static_cast<float>(tokens.size()));
+    return std::make_unique<Vector>(static_cast<float>(tokens.size()), embeddings);
   }
   int places() const override { return n_places; }
   std::unique_ptr<server::ReplyUnderWay> begin(const server::CompletionRequest& request, int number,
@@ -79,7 +80,8 @@ class WordModel final : public server::ServedModel {
   // Two chunks, whatever the text.
   class Vector final : public server::EmbeddingUnderWay {
    public:
-    explicit Vector(float n) : n_(n) {}
+    Vector(float n, int& alive) : n_(n), alive_(alive) { ++alive_; }
+    ~Vector() override { --alive_; }
     std::optional<std::vector<float>> go_on() override {
       if (++chunks_ < 2) return std::nullopt;
       return std::vector<float>{n_, 0.5f};
@@ -87,6 +89,7 @@ class WordModel final : public server::ServedModel {
 
    private:
     const float n_;
+    int& alive_;
     int chunks_ = 0;
   };
 
