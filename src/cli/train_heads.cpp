@@ -115,12 +115,12 @@ class Training {
                    terminal_text(flags_.folder).c_str());
       std::ifstream(folder.spent()) >> before_;
     }
-    model_.load();
     TrainedHeads trained;
     try {
+      model_.load();
       trained = learn(folder, resumed);
     } catch (...) {
-      if (may_go_on_later()) keep(folder);
+      if (may_go_on_later()) keep(folder, resumed);
       throw;
     }
     if (!flags_.report.empty()) {
@@ -134,8 +134,9 @@ class Training {
 
  private:
   // For the same command once more.
-  void keep(TrainingFolder& folder) const {
-    if (learnt_ == 0 && !fs::exists(folder.texts()) && !fs::exists(folder.spent())) return;
+  void keep(TrainingFolder& folder, bool resumed) const {
+    const bool begun = learnt_ > 0 || fs::exists(folder.texts()) || fs::exists(folder.spent());
+    if (!resumed && !begun) return;
     folder.keep();
     say("what there is so far is kept in " + terminal_text(flags_.folder) +
         ": the same command goes on from there, with --fresh it starts over");
@@ -218,7 +219,7 @@ class Training {
       if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
     }
     if (!flags_.also.empty()) {
-      also_ = read_data_files(flags_.also, kInterrupted);
+      also_ = read_data_files(flags_.also, kInterrupted, "also");
       if (also_.dialogues > 0) chat_template_ = &model_.chat_template();
     }
     const int rounds = flags_.fills_minutes ? kRounds : 1;
@@ -283,10 +284,6 @@ class Training {
     held_ = texts_.size();
   }
 
-  std::string file_of_texts(const TrainingFolder& folder) const {
-    return flags_.texts.empty() ? folder.texts() : flags_.texts;
-  }
-
   std::span<const float> output_norm() const {
     return {model_.weights().output_norm, static_cast<size_t>(model_.config().dim)};
   }
@@ -318,7 +315,7 @@ class Training {
       options.seconds = std::max(1.0, until(part));
     }
     options.clock = clock();
-    options.file = file_of_texts(folder);
+    options.file = flags_.texts.empty() ? folder.texts() : flags_.texts;
     options.model = model_fingerprint(model_.gguf());
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();

@@ -122,7 +122,7 @@ std::string training_summary(const TrainingSummary& of) {
   const bool tunable = !nothing_to_tune(trained);
   if (tunable) {
     out += format("settings   %s (%s)\n", describe_settings(trained.heads.defaults).c_str(),
-                  settings_from.c_str());
+                  terminal_text(settings_from).c_str());
   }
   const bool beside = flags.out == sidecar_heads(model_path);
   const std::string model = flags.model.model.empty() ? "" : " -m " + shell_word(flags.model.model);

@@ -133,6 +133,7 @@ class Part {
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;
 
+  const std::string& path() const { return path_; }
   uint64_t done() const { return done_; }
   std::string kept() const {
     return done_ == 0 ? ""
@@ -231,7 +232,8 @@ class Body {
     begun_ = true;
     const std::string_view again = bytes.substr(0, again_);
     if (!part_.has(from_ - again_, again)) {
-      if (head.length == bytes_) part_.start_over();  // it is the file, and the part is not
+      differs_ = head.length != bytes_;
+      if (!differs_) part_.start_over();  // it is the file, and the part is not
       return false;
     }
     again_ -= again.size();
@@ -239,6 +241,7 @@ class Body {
     return true;
   }
   bool begun() const { return begun_; }
+  bool differs() const { return differs_; }  // from the part, and nobody knows which is right
 
  private:
   bool fits(const HttpReply& head) {
@@ -252,7 +255,7 @@ class Body {
   Part& part_;
   const uint64_t from_, bytes_;
   uint64_t again_ = 0;  // bytes that are there and still to come
-  bool begun_ = false;
+  bool begun_ = false, differs_ = false;
 };
 
 // A try of the bytes that are not there yet.
@@ -267,6 +270,12 @@ HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchW
     if (watcher.progress) watcher.progress(part.done());
     return true;
   });
+  if (body.differs()) {
+    reply.failure = format(
+        "expected bytes from %llu on, found an answer of other bytes than those "
+        "that are there: delete %s to begin anew",
+        static_cast<unsigned long long>(request.from), part.path().c_str());
+  }
   if (!body.begun() && reply.status == 200 && reply.length.value_or(file.bytes) != file.bytes) {
     reply.failure = format("expected %llu bytes, found an answer of %llu",
                            static_cast<unsigned long long>(file.bytes),

@@ -246,8 +246,9 @@ HttpReply http_get(const HttpRequest& request, const HttpSink& sink) {
     reply = get_once(request, url, !request.token.empty() && *origin == home, sink, next);
     if (reply.aborted || !is_redirect(reply.status)) return reply;
     if (next.empty()) return give_up("redirected to nowhere");
-    if (origin->starts_with("https://") && !next.starts_with("https://")) {
-      return give_up("redirected from https:// to " + printable(next, kMostShown));
+    if (origin->starts_with("https://") &&
+        !find_origin(next).value_or("").starts_with("https://")) {
+      return give_up("expected https://, found " + printable(next, kMostShown));
     }
     url = next;
   }

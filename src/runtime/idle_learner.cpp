@@ -1,6 +1,7 @@
 #include "runtime/idle_learner.h"
 
 #include <fcntl.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -98,6 +99,12 @@ double minutes_of(const std::vector<std::string>& arguments) {
 
 void append(std::vector<std::string>& to, std::initializer_list<std::string> more) {
   to.insert(to.end(), more.begin(), more.end());
+}
+
+// A signal that others send, not one of its own making.
+bool somebody_killed(int status) {
+  constexpr int kUnknown = 0, kSignals[] = {kUnknown, SIGKILL, SIGTERM, SIGINT, SIGHUP};
+  return std::ranges::count(kSignals, status - BackgroundProcess::kBySignal) > 0;
 }
 
 }  // namespace
@@ -355,7 +362,7 @@ void IdleLearner::end_stage(std::unique_lock<std::mutex>& lock, int status) {
   }
   // What cannot be measured, or is no training of today's program, is begun anew; not what somebody
   // has killed, nor what train-heads itself keeps for another day, as where the disk is full.
-  if (stage == Stage::kMeasuring && status < BackgroundProcess::kBySignal) {
+  if (stage == Stage::kMeasuring && !somebody_killed(status)) {
     fs::remove(file("new.heads.gguf"), error);
   }
   if (stage == Stage::kLearning && status == kUsageStatus && !at_work_in(file("training"))) {

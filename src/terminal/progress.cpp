@@ -99,22 +99,28 @@ Progress::~Progress() {
   writer_.join();
 }
 
+void Progress::begin(size_t done) {
+  if (begun_) return;
+  begun_ = done;
+  begun_at_ = Clock::now();
+}
+
 void Progress::update(size_t done, size_t total, const std::string& suffix) {
   if (!output_.terminal) {
     const std::lock_guard lock(mutex_);
-    if (!begun_) begun_ = done;
+    begin(done);
     done_ = done;
     total_ = total;
     suffix_ = suffix;
     return;
   }
-  if (!begun_) begun_ = done;
+  begin(done);
   const Clock::time_point now = Clock::now();
   if (now - drawn_at_ < std::chrono::milliseconds(100)) return;
   drawn_at_ = now;
   drawn_ = true;
   output_.write("\r" +
-                progress_bar(label_, unit_, done, total, seconds_between(start_, now), *begun_) +
+                progress_bar(label_, unit_, done, total, seconds_between(begun_at_, now), *begun_) +
                 behind(suffix) + "\x1b[K");
 }
 
@@ -125,8 +131,9 @@ void Progress::write_lines() {
     // What has not begun is at 0 %, not done.
     const size_t total = std::max<size_t>(total_, done_ == 0 ? 1 : 0);
     const Clock::time_point now = Clock::now();
-    const std::string line = progress_line(
-        label_, unit_, done_, total, seconds_between(start_, now), suffix_, begun_.value_or(0));
+    const double seconds = begun_ ? seconds_between(begun_at_, now) : 0;
+    const std::string line =
+        progress_line(label_, unit_, done_, total, seconds, suffix_, begun_.value_or(0));
     next = std::max(next, now - output_.interval);  // lines that came too late are not made up for
     lock.unlock();  // who reads stderr slowly does not hold up the work
     output_.write(line);

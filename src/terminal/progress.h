@@ -41,6 +41,7 @@ class Progress {
   const std::string& label() const { return label_; }
 
  private:
+  void begin(size_t done);
   void write_lines();
 
   const std::string label_;
@@ -49,7 +50,8 @@ class Progress {
   const Clock::time_point start_;
   Clock::time_point drawn_at_;
   bool drawn_ = false;
-  std::optional<size_t> begun_;  // done at the first update
+  std::optional<size_t> begun_;  // done at the first update,
+  Clock::time_point begun_at_;   // which was then
 
   // Of lines: what update() leaves for the thread that writes them.
   std::mutex mutex_;

@@ -13,7 +13,8 @@
 
 namespace specbound {
 
-Corpus read_data_files(const std::vector<std::string>& paths, const std::string& interrupted) {
+Corpus read_data_files(const std::vector<std::string>& paths, const std::string& interrupted,
+                       const char* label) {
   // A stream may stay silent for as long as it likes.
   const auto wait = [&](int fd) {
     wait_for_input(fd);
@@ -34,11 +35,11 @@ Corpus read_data_files(const std::vector<std::string>& paths, const std::string&
     };
     corpus = read_corpus(paths, told, wait);
   }
-  std::fprintf(stderr, "data: %s dialogues, %s pieces of plain text\n",
+  std::fprintf(stderr, "%s: %s dialogues, %s pieces of plain text\n", label,
                grouped(corpus.dialogues).c_str(),
                grouped(std::ssize(corpus.texts) - corpus.dialogues).c_str());
   if (corpus.skipped > 0) {
-    std::fprintf(stderr, "data: skipped %s of %s lines; the first: %s\n",
+    std::fprintf(stderr, "%s: skipped %s of %s lines; the first: %s\n", label,
                  grouped(corpus.skipped).c_str(), grouped(corpus.lines).c_str(),
                  terminal_text(corpus.first_skipped).c_str());
   }

@@ -8,8 +8,9 @@
 
 namespace specbound {
 
-// Reads them with a bar and says on stderr what they hold. Ctrl-C ends it with `interrupted`.
-// Throws what read_corpus() does.
-Corpus read_data_files(const std::vector<std::string>& paths, const std::string& interrupted);
+// Reads them with a bar and says on stderr what they hold, behind `label`, the flag that they come
+// from. Ctrl-C ends it with `interrupted`. Throws what read_corpus() does.
+Corpus read_data_files(const std::vector<std::string>& paths, const std::string& interrupted,
+                       const char* label = "data");
 
 }  // namespace specbound

@@ -273,7 +273,11 @@ FittedOdds fit_odds_shown(LoadedModel& model, const ExitHeads* heads, const Head
     };
     const auto guessed = guess_cases(model.backend(), *heads, *settings, texts, options);
     if (!guessed) throw Interrupted("interrupted while heads guessed");
-    cases.insert(cases.end(), guessed->begin(), guessed->end());
+    if (guessed->left_out > 0) {
+      say(format("%d of %zu replies came out otherwise where prompts are read at once: left out",
+                 guessed->left_out, texts.size()));
+    }
+    cases.insert(cases.end(), guessed->cases.begin(), guessed->cases.end());
   }
   Progress bar("fitting odds", Progress::Unit::kItems);
   FittedOdds fitted = fit_shipped_odds(cases, [&](int done, int total) {

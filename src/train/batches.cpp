@@ -221,7 +221,11 @@ bool Batches::next(int epochs, BatchPlace& place, OpenChunks& where, std::vector
   rows.clear();
   while (rows.empty()) {
     if (place.epoch >= epochs) return false;
-    take(place, where, rows);
+    if (place.window < n_windows_) {
+      take(place, where, rows);
+    } else {
+      place = {place.epoch + 1, 0, 0};  // a file may say so
+    }
   }
   return true;
 }

@@ -9,16 +9,17 @@
 
 namespace specbound {
 
-std::optional<std::vector<OddsCase>> guess_cases(Backend& backend, const ExitHeads& heads,
-                                                 const HeadDefaults& settings,
-                                                 std::span<const TuningText> texts,
-                                                 const GuessOptions& options) {
+std::optional<GuessCases> guess_cases(Backend& backend, const ExitHeads& heads,
+                                      const HeadDefaults& settings,
+                                      std::span<const TuningText> texts,
+                                      const GuessOptions& options) {
   TrainedHead head(heads, settings.kind);
   SpecBound guesser(head, params_of(settings), backend.config().n_layers);
   LookupMemory memory(false);
   memory.give(heads.text());
   TreeSpeculator tree(&guesser, &memory, kMaxRows, true);
-  std::vector<OddsCase> cases;
+  GuessCases found;
+  std::vector<OddsCase>& cases = found.cases;
   int dialogue = 0;
   tree.set_observer([&](const CandidateOdds::Features& features, bool right) {
     if (features.guess < 0 && features.against < 0) return;
@@ -39,13 +40,13 @@ std::optional<std::vector<OddsCase>> guess_cases(Backend& backend, const ExitHea
     const auto prompt = std::span(text.tokens).first(static_cast<size_t>(text.prompt_tokens));
     if (session.generate(prompt, generate).stop == StopReason::kAborted) return std::nullopt;
     if (std::ranges::equal(session.tokens(), text.tokens)) continue;
-    // A GPU reads prompts by other kernels than those that wrote the turns before: then it may go
-    // on otherwise, and nothing here is known of that text.
-    SB_CHECK(backend.gpu());
+    // A GPU reads prompts by other kernels than those that wrote the turns before, and may go on
+    // otherwise: nothing here is known of that text.
     cases.resize(before);
+    ++found.left_out;
   }
   backend.truncate(0);
-  return cases;
+  return found;
 }
 
 }  // namespace specbound

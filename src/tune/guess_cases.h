@@ -21,12 +21,16 @@ struct GuessOptions {
   std::function<void(int done, int total)> progress;  // replies
 };
 
-// Of candidates that a guess named or spoke against. The backend must have `heads` set with the
-// shortlist of `settings`, which draft; a reply that comes out differently is a programmer's error.
-// nullopt when aborted.
-std::optional<std::vector<OddsCase>> guess_cases(Backend& backend, const ExitHeads& heads,
-                                                 const HeadDefaults& settings,
-                                                 std::span<const TuningText> texts,
-                                                 const GuessOptions& options);
+struct GuessCases {
+  std::vector<OddsCase> cases;  // of candidates that a guess named or spoke against
+  int left_out = 0;             // replies that came out otherwise: on a GPU a few may
+};
+
+// The backend must have `heads` set with the shortlist of `settings`, which draft. nullopt when
+// aborted.
+std::optional<GuessCases> guess_cases(Backend& backend, const ExitHeads& heads,
+                                      const HeadDefaults& settings,
+                                      std::span<const TuningText> texts,
+                                      const GuessOptions& options);
 
 }  // namespace specbound

@@ -208,16 +208,26 @@ TEST_CASE("fitted odds: guesses are recorded as the tree hears them, and fitted 
   // What comes out is checked against the texts.
   const auto cases = guess_cases(*backend, heads, settings, texts, {});
   REQUIRE(cases);
-  CHECK(cases->size() > 20);
+  CHECK(cases->left_out == 0);
+  CHECK(cases->cases.size() > 20);
   size_t named = 0;
-  for (const OddsCase& c : *cases) {
+  for (const OddsCase& c : cases->cases) {
     named += c.features.guess >= 0;
     CHECK((c.features.guess >= 0) != (c.features.against >= 0));
     CHECK((c.dialogue == 1 || c.dialogue == 2));
   }
   CHECK(named > 0);
-  CHECK(fit_odds(*cases, CandidateOdds::shipped(), kOddsPull).guess !=
+  CHECK(fit_odds(cases->cases, CandidateOdds::shipped(), kOddsPull).guess !=
         CandidateOdds::shipped().guess);
+  // Of what came out otherwise nothing is said.
+  for (TuningText& text : texts) {
+    if (text.dialogue == 1) text.tokens.back() ^= 1;
+  }
+  const auto fewer = guess_cases(*backend, heads, settings, texts, {});
+  REQUIRE(fewer);
+  CHECK(fewer->left_out == 2);
+  CHECK(!fewer->cases.empty());
+  for (const OddsCase& c : fewer->cases) CHECK(c.dialogue == 2);
   std::atomic<bool> abort{true};
   GuessOptions aborted;
   aborted.abort = &abort;

@@ -278,6 +278,14 @@ TEST_CASE("idle learner: what was learnt outlives a kill while it is measured") 
   CHECK(calls.find("train-heads") == calls.rfind("train-heads"));
 }
 
+TEST_CASE("idle learner: heads that end their measurement are learnt anew") {
+  const Rig rig(kLearnsOnce, "kill -ABRT $$");
+  const auto learner = rig.start();
+  REQUIRE(wait_until(
+      [&] { return learner->status().find("spec-bench ended with") != std::string::npos; }));
+  CHECK(!rig.has("new.heads.gguf"));
+}
+
 TEST_CASE("idle learner: what fails is told, tried again, and given up") {
   const Rig rig("mkdir -p training; touch training/manifest.json; echo no disk; exit 1", "exit 1");
   const auto learner = rig.start();

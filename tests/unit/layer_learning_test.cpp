@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -16,6 +17,7 @@
 #include "temp_dir.h"
 #include "tiny_heads.h"
 #include "tools/tuning.h"
+#include "train/checkpoint.h"
 #include "train/head_trainer.h"
 #include "train/place_heads.h"
 #include "train/report_html.h"
@@ -249,6 +251,25 @@ TEST_CASE("batches of passages have about as many rows as were asked for, and ea
   CHECK(n_batches == (split.training + kRows / 2) / kRows);
   for (size_t r = 0; r < seen.size(); ++r) {
     CHECK(seen[r] == (static_cast<int64_t>(r) < split.training));
+  }
+  // Whatever place a file names, what comes next is a batch or the end.
+  for (const BatchPlace& named : {BatchPlace{0, INT_MAX, 0}, {0, 0, INT_MAX}, {1, 1, 7}}) {
+    int left = 0;
+    for (place = named; batches.next(2, place, memory, rows); ++left) CHECK(!rows.empty());
+    CHECK(left <= 2 * n_batches);
+  }
+}
+
+TEST_CASE("a checkpoint that names no place is none") {
+  const TempDir folder;
+  const std::string path = folder / "checkpoint";
+  for (const BatchPlace& named : {BatchPlace{3, 2, 1}, {-1, 0, 0}, {0, -1, 0}, {0, 0, INT_MIN}}) {
+    TrainingState state;
+    state.place = named;
+    save_checkpoint(path, 7, state, {});
+    const auto loaded = load_checkpoint(path, 7, {});
+    CHECK(loaded.has_value() == (named.epoch == 3));
+    CHECK_FALSE(load_checkpoint(path, 8, {}));
   }
 }
 
