@@ -17,10 +17,10 @@ class TextEmbedding {
  public:
   // Holds one of these sessions, which outlive it, until it ends: of those that are held there must
   // be others. What that has read before is read anew after it. `output_norm` (dim): the model's.
-  // `text`: 1 to n_ctx tokens, each below vocab_size, not empty; outlives it.
+  // `text`: 1 to n_ctx tokens, each below vocab_size; outlives it.
   TextEmbedding(Sessions& sessions, std::span<const float> output_norm,
                 std::span<const int32_t> text);
-  ~TextEmbedding();  // the last session that it read with is selected
+  ~TextEmbedding();  // its session is selected then, and empty
   TextEmbedding(const TextEmbedding&) = delete;
   TextEmbedding& operator=(const TextEmbedding&) = delete;
 

@@ -231,7 +231,7 @@ class Body {
     if (!begun_ && !fits(head)) return false;
     begun_ = true;
     const std::string_view again = bytes.substr(0, again_);
-    if (!part_.has(from_ - again_, again)) {
+    if (!again.empty() && !part_.has(from_ - again_, again)) {
       differs_ = head.length != bytes_;
       if (!differs_) part_.start_over();  // it is the file, and the part is not
       return false;
