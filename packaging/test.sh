@@ -168,7 +168,8 @@ stage_tsan() {
     targets+=(simt_tests)
     tests+="|simt|e2e_(train_heads|tune)_test"
   fi
-  export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$root/tests/tsan.supp"
+  export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1"
+  TSAN_OPTIONS+=":suppressions='$root/tests/tsan.supp'"
   build tsan --target "${targets[@]}" && run_tests tsan -R "^($tests)\$"
 }
 
