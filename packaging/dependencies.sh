@@ -41,9 +41,11 @@ missing_packages() {
 }
 
 # Installs PACKAGES... through apt, as root or with sudo; otherwise one line says what to type.
-# apt's own output goes to a file and is shown only when it fails.
+# apt's own output goes to a file and is shown only when it fails. Lists that cannot be brought up
+# to date, as those of a source that is gone, stop nothing: those that are there may be enough.
 apt_install() {
-  local command="apt-get install -y --no-install-recommends $*" sudo="" log
+  local sudo="" log install
+  install=(apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 "$@")
   if ! command -v apt-get >/dev/null; then
     say "missing: $* (Debian names); this system has no apt-get: install them and run again"
     return 1
@@ -51,7 +53,7 @@ apt_install() {
   if [ "$(id -u)" != 0 ]; then
     # Without a terminal sudo cannot ask for a password.
     if ! command -v sudo >/dev/null || { ! [ -t 2 ] && ! sudo -n true 2>/dev/null; }; then
-      say "missing: $*; as root run: apt-get update && $command"
+      say "missing: $*; as root run: apt-get update; ${install[*]}"
       return 1
     fi
     sudo="sudo"
@@ -59,12 +61,13 @@ apt_install() {
   say "installing with apt: $*"
   log=$(mktemp)
   # stdin belongs to the program that runs afterwards.
-  if ! { $sudo apt-get update &&
-         $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-           -o DPkg::Lock::Timeout=120 "$@"; } </dev/null >"$log" 2>&1; then
+  $sudo apt-get update </dev/null >"$log" 2>&1 ||
+    say "apt-get update failed: $(grep -m 1 '^E:' "$log" || tail -n 1 "$log")"
+  if ! $sudo env DEBIAN_FRONTEND=noninteractive "${install[@]}" </dev/null >"$log" 2>&1; then
     tail -n 15 "$log" >&2
     rm -f "$log"
-    say "apt failed (above); to try by hand: ${sudo:+sudo }apt-get update && ${sudo:+sudo }$command"
+    say "apt failed (above); to try by hand: ${sudo:+sudo }apt-get update;" \
+      "${sudo:+sudo }${install[*]}"
     return 1
   fi
   rm -f "$log"
