@@ -16,6 +16,9 @@ test_needs="$gui_needs $package_needs debootstrap
   pkg-config:pkg-config doctest-dev libsentencepiece-dev libboost-dev
   libboost-context-dev"
 
+# What the programs of gpu_session.sh are built with.
+gpu_needs="doctest-dev strip:binutils"
+
 # What a release has in it of cpp-httplib's library, and is packed with.
 release_needs="dpkg-source:dpkg-dev zlib1g-dev xz:xz-utils"
 
@@ -147,10 +150,12 @@ describe_system() {
   fi
 }
 
-# True when build folder $1 was configured for another path: a moved or copied checkout.
+# True when build folder $1 was configured for another path: a moved or copied checkout. Not one of
+# another project.
 moved_build() {
-  [ -f "$1/CMakeCache.txt" ] &&
-    ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$1/CMakeCache.txt"
+  local cache="$1/CMakeCache.txt"
+  [ -f "$cache" ] && grep -qx 'CMAKE_PROJECT_NAME:STATIC=specbound' "$cache" &&
+    ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$cache"
 }
 
 # CMake refuses such a folder; this makes it configure again.

@@ -55,7 +55,8 @@ build() {
     archs=(-D "SPECBOUND_CUDA_ARCHS=$SPECBOUND_CUDA_ARCHS")
   fi
   . "$root/packaging/dependencies.sh"
-  ensure_installed $build_needs $test_needs
+  ensure_installed $build_needs $gpu_needs
+  forget_moved_build "$build"
   for arch in 75 80 86 89 90 120; do
     programs+=("gpu_tests_ptx$arch")
   done

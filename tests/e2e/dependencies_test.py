@@ -68,6 +68,18 @@ class Dependencies(FolderCase):
             with open(os.path.join(self.folder, "asked"), encoding="ascii") as file:
                 self.assertIn("DPkg::Lock::Timeout=120 " + package, file.read())
 
+    def test_a_build_of_another_path_is_forgotten_and_another_projects_is_not(self):
+        for project, there in (("specbound", False), ("other", True)):
+            build = os.path.join(self.folder, project)
+            os.mkdir(build)
+            cache = os.path.join(build, "CMakeCache.txt")
+            with open(cache, "w", encoding="ascii") as file:
+                file.write("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n"
+                           f"CMAKE_PROJECT_NAME:STATIC={project}\n")
+            subprocess.run(["bash", "-c", SOURCED + 'forget_moved_build "$2"', "bash", ROOT, build],
+                           check=True, stdout=subprocess.DEVNULL)
+            self.assertEqual(os.path.exists(cache), there, project)
+
 
 if __name__ == "__main__":
     unittest.main()
