@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A Debian package of the release build, for the release of Debian or Ubuntu that it runs on.
 #
-#   packaging/deb.sh                     builds build/release first, then the package beside it
+#   packaging/deb.sh                     builds build/release first, as quickstart.sh does, then the
+#                                        package beside it
 #   packaging/deb.sh BUILD [FOLDER]      packs the build in BUILD as it is, into FOLDER (or BUILD)
 #
 # The last line of stdout names the file. Everything but that goes to stderr.
@@ -16,9 +17,8 @@ case $# in
     build="$root/build/release" out="$build"
     ensure_installed $build_needs $gui_needs $package_needs
     forget_moved_build "$build"
-    # As quickstart.sh has it: nothing is needed for tests, and no warning stops it.
-    cmake -S "$root" --preset release -D SPECBOUND_TESTS=OFF -D SPECBOUND_WERROR=OFF \
-      -D SPECBOUND_GUI=AUTO >&2
+    program_settings
+    cmake -S "$root" --preset release "${settings[@]}" >&2
     cmake --build "$build" --target specbound specbound_shared >&2
     ;;
   1 | 2)

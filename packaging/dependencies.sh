@@ -108,6 +108,18 @@ gpu_architectures() {
     awk '/^[0-9]+$/ && $0 >= 75 && !seen[$0]++ { printf "%s%s", separator, $0; separator = ";" }'
 }
 
+# What the program in build/release is configured with, into `settings`: nothing for tests, the
+# window where its packages are, the GPU engine where there are GPUs and a toolkit for it. A newer
+# compiler than ours may warn of new things; that must stop no newcomer.
+program_settings() {
+  local archs
+  settings=(-D SPECBOUND_TESTS=OFF -D SPECBOUND_WERROR=OFF -D SPECBOUND_GUI=AUTO)
+  archs=$(gpu_architectures)
+  [ -n "$archs" ] || return 0
+  say "with the GPU engine, for sm_${archs//;/, sm_}"
+  settings+=(-D SPECBOUND_CUDA=AUTO -D "SPECBOUND_CUDA_ARCHS=$archs")
+}
+
 # The value of variable $1 in the CMake cache of folder $build.
 cached_by_cmake() {
   sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"

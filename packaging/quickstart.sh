@@ -48,20 +48,13 @@ gpu_is_settled() {
 }
 
 build_program() {
-  local archs gpu=()
   describe_system
   mkdir -p "$build"
   forget_moved_build "$build"
   touch "$stamp.new"
   if ! [ -f "$build/build.ninja" ] || ! gui_is_settled || ! gpu_is_settled; then
-    archs=$(gpu_architectures)
-    if [ -n "$archs" ]; then
-      say "with the GPU engine, for sm_${archs//;/, sm_}"
-      gpu=(-D SPECBOUND_CUDA=AUTO -D "SPECBOUND_CUDA_ARCHS=$archs")
-    fi
-    # A compiler newer than ours may warn of new things; that must stop no newcomer.
-    quietly cmake -S "$root" --preset release -D SPECBOUND_TESTS=OFF -D SPECBOUND_WERROR=OFF \
-      -D SPECBOUND_GUI=AUTO "${gpu[@]}"
+    program_settings
+    quietly cmake -S "$root" --preset release "${settings[@]}"
   fi
   say "building in $build"
   if [ -t 2 ]; then

@@ -372,6 +372,10 @@ ensure_installed $build_needs $test_needs && ensure_clang_runtimes || exit 1
 if [ $extent != default ]; then ensure_clients; fi
 if [ $extent = all ]; then export SPECBOUND_NETWORK=1; fi
 describe_system
+if [ -n "$(gpu_architectures)" ] &&
+  grep -qs '^SPECBOUND_CUDA:[A-Z]*=AUTO$' build/release/CMakeCache.txt; then
+  say "build/release is built without the GPU engine now; packaging/quickstart.sh puts it back"
+fi
 begin=$SECONDS
 stages=(lint format release)
 if [ $extent = default ]; then
