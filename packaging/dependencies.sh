@@ -43,6 +43,8 @@ missing_packages() {
   echo "${out# }"
 }
 
+apt_installed=""  # not empty: something was installed
+
 # Installs PACKAGES... through apt, as root or with sudo; otherwise one line says what to type.
 # apt's own output goes to a file and is shown only when it fails. Lists that cannot be brought up
 # to date, as those of a source that is gone, stop nothing: those that are there may be enough.
@@ -74,6 +76,7 @@ apt_install() {
     return 1
   fi
   rm -f "$log"
+  apt_installed=yes
 }
 
 # Installs what is missing of NEEDS...; returns at once, with no network, when nothing is.

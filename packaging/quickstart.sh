@@ -47,12 +47,18 @@ gpu_is_settled() {
   [ -z "$(gpu_architectures)" ] || grep -q '^SPECBOUND_CUDA:[A-Z]*=AUTO$' "$build/CMakeCache.txt"
 }
 
+# False where CMake might find more now, and in the tests' builds, where warnings are errors.
+is_configured() {
+  [ -f "$stamp" ] && [ -f "$build/build.ninja" ] && gui_is_settled && gpu_is_settled &&
+    [ "$(cached_by_cmake SPECBOUND_WERROR)" = OFF ]
+}
+
 build_program() {
   describe_system
   mkdir -p "$build"
   forget_moved_build "$build"
   touch "$stamp.new"
-  if ! [ -f "$build/build.ninja" ] || ! gui_is_settled || ! gpu_is_settled; then
+  if ! is_configured; then
     program_settings
     quietly cmake -S "$root" --preset release "${settings[@]}"
   fi
@@ -68,7 +74,7 @@ build_program() {
 
 # Up to date: nothing the program is made of, folders included, changed since the last build.
 is_built() {
-  local sources=("$root/src" "$root/gui" "$root/kernels" "$root"/CMake*)
+  local sources=("$root/src" "$root/gui" "$root/kernels" "$root/packaging" "$root"/CMake*)
   [ -x "$build/specbound" ] && [ -f "$stamp" ] && ! moved_build "$build" && gui_is_settled &&
     gpu_is_settled && [ -z "$(find "${sources[@]}" -newer "$stamp" -print -quit 2>/dev/null)" ]
 }
@@ -82,6 +88,8 @@ elif has_display; then
   # Chat does without.
   if ensure_installed $gui_needs; then gui=wanted; fi
 fi
+# What has come may be what CMake did without.
+[ -z "$apt_installed" ] || rm -f "$stamp"
 is_built || build_program
 
 # Earlier versions laid a copy of the draft layer beside the model, where it hides the one in

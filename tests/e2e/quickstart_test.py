@@ -104,14 +104,36 @@ class Quickstart(FolderCase):
         self.assertEqual(self.start(), (stdout, "", [fetch]))
         self.assertEqual(self.start("run", "-p", "a  b"), ("run -p a  b\n", "", []))
         self.assertEqual(self.start("--demo", "-n", "1"), ("chat -n 1\n", "", []))
-        self.change("src/new.cpp")
-        self.assertEqual(self.start("list")[2], [build])
+        for name in ("src/new.cpp", "packaging/help_texts.py"):
+            self.change(name)
+            self.assertEqual(self.start("list")[2], [build], name)
 
     def test_offline_it_chats_with_the_demo_model(self):
         (self.stubs / "model").unlink()
         stdout, stderr, _ = self.start()
         self.assertEqual(stdout, "chat\n")
         self.assertIn("chatting with the bundled demo model", stderr)
+
+    def test_what_has_come_since_is_built(self):
+        (self.stubs / "lacks-libimgui-dev").touch()
+        self.assertEqual(len(self.start("list")[2]), 2)
+        asked = self.start("list", DISPLAY=":0")[2]
+        self.assertIn("libimgui-dev", asked[1])
+        self.assertEqual([line.split()[1] for line in asked[2:]], ["-S", "--build"])
+        self.assertEqual(self.start("list", DISPLAY=":0")[2], [])
+
+        (self.stubs / "gpus").write_text("8.9\n")
+        asked = self.start("list")[2]
+        self.assertIn("-D SPECBOUND_CUDA=AUTO -D SPECBOUND_CUDA_ARCHS=89", asked[0])
+        self.assertEqual(self.start("list")[2], [])
+
+    def test_a_build_of_the_tests_is_run_and_not_built_on(self):
+        self.start("list")
+        cache = self.build / "CMakeCache.txt"
+        cache.write_text(cache.read_text().replace("WERROR:STRING=OFF", "WERROR:BOOL=ON"))
+        self.assertEqual(self.start("list")[2], [])
+        self.change("src/new.cpp")
+        self.assertEqual([line.split()[1] for line in self.start("list")[2]], ["-S", "--build"])
 
     def test_copies_of_the_draft_layer_go_and_other_heads_stay(self):
         self.start("list")
