@@ -328,9 +328,10 @@ SYNOPSIS = r"""\fBspecbound\fR \fICOMMAND\fR [\fIoptions\fR]
 
 DESCRIPTION = (
     "Runs Llama-family language models from GGUF files, so that the bits of every token depend on "
-    "the model, the prompt, the sampling settings and the seed, and on nothing else. Where a model "
-    "has trained exit heads, shallow layers draft tokens and all layers verify them: the text is "
-    "the same and arrives sooner.\n\n"
+    "the model, the prompt, the sampling settings and the seed, and on nothing else. Tokens are "
+    "drafted by lookups in the text and in earlier replies, and for models that have them by "
+    "trained heads; all layers verify the drafts together: the text is the same and mostly arrives "
+    "sooner.\n\n"
     "stdout carries the text, stderr the rest. Without a COMMAND, options are those of specbound "
     "chat.")
 
@@ -351,7 +352,7 @@ ENVIRONMENT = {
 FILES = {
     "~/.config/specbound/config": "settings, see above",
     "~/.cache/specbound/models": "models that were pulled by name",
-    "NAME.heads.gguf": "trained exit heads, beside the model NAME.gguf",
+    "NAME.heads.gguf": "trained heads, beside the model NAME.gguf",
 }
 
 EXIT_STATUS = {
