@@ -68,9 +68,13 @@ def relative(text):
 
 
 def commit():
-    """Short hash, with -dirty when the sources differ from it; "none" outside a repository."""
+    """Short hash, with -dirty when the sources differ from it; "none" outside a repository, and
+    where there is no git."""
     def git(*arguments):
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+        try:
+            done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+        except OSError:
+            return None
         return done.stdout.strip() if done.returncode == 0 else None
 
     revision = git("rev-parse", "--short=12", "HEAD")

@@ -15,7 +15,7 @@ from specbound_process import BINARY, DEMO
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "bench"
 sys.path.insert(0, str(SCRIPTS))
-import bench  # noqa: E402, F401
+import bench  # noqa: E402
 import bench_tables  # noqa: E402
 import plots  # noqa: E402
 import skip_layers  # noqa: E402
@@ -225,6 +225,13 @@ class RealModels(unittest.TestCase):
         self.assertEqual(spec_bench_real.speedups(answers, "auto"), {0: 2, 1: 0.5, 2: 0.5, 3: 2})
         self.assertEqual(spec_bench_real.short_replies(answers, "auto"),
                          dict(replies=4, speedup=0.8))
+
+
+class Revision(unittest.TestCase):
+    def test_without_git_there_is_none(self):
+        with (tempfile.TemporaryDirectory() as empty,
+              unittest.mock.patch.dict("os.environ", PATH=empty)):
+            self.assertEqual(bench.commit(), "none")
 
 
 class Plots(unittest.TestCase):
