@@ -185,9 +185,8 @@ bool Round::verify() {
   if (!run(1, backend_.config().n_layers) || aborted()) return false;
   const bool proposed = std::any_of(proposals_.begin(), proposals_.begin() + newest(),
                                     [](const TokenDistribution& q) { return !q.ids.empty(); });
-  // A device draws for the rows of a chain; others' histories are not in one text.
-  const bool chain = paths_[newest()].straight;
-  row_sampler_.start(rows(), limits_.reply, history(newest()), proposed || !chain);
+  row_sampler_.start(rows(), limits_.reply, history(newest()),
+                     {.chain = paths_[newest()].straight, .distributions = proposed});
   spent(Phase::kLogits);
   return !aborted();
 }

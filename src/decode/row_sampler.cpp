@@ -9,8 +9,9 @@ DeviceSampling* RowSampler::device() const {
   return sampler_.changes_logits() ? nullptr : backend_.device_sampling();
 }
 
-void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions) {
-  DeviceSampling* device = distributions ? nullptr : this->device();
+void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, const Rows& rows) {
+  DeviceSampling* device = rows.distributions ? nullptr : this->device();
+  if (device && !rows.chain && sampler_.rule(reply).looks_back()) device = nullptr;
   drawn_ = device != nullptr;
   given_ = {};
   const size_t needed = static_cast<size_t>(drawn_ ? 1 : n) * backend_.config().vocab_size;

@@ -25,9 +25,12 @@ class RowSampler {
  public:
   RowSampler(Backend& backend, Sampler& sampler) : backend_(backend), sampler_(sampler) {}
 
+  struct Rows {
+    bool chain = true;           // each follows the one before it
+    bool distributions = false;  // that of any of them may be asked for too
+  };
   // Rows [0, n) of reply `reply` have come through all layers; `text` ends with the last of them.
-  // With `distributions` that of any of them may be asked for too.
-  void start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions = false);
+  void start(int n, uint32_t reply, std::span<const int32_t> text, const Rows& rows);
   // Rows by their logits (rows, vocab_size), which hold until the next start.
   void start(std::span<const float> logits);
   // The token after row `slot` of them; `history` ends with that row.

@@ -41,7 +41,12 @@ class RowTimer {
     for (int r = 0; r < rows; ++r) backend_.embed(r, r % backend_.config().vocab_size);
     const Clock::time_point begin = now();
     backend_.run_layers(0, rows, pos, 1, backend_.config().n_layers);
-    backend_.logits(0, rows, z_.data());
+    // As a reply does by default: where a device draws, no logits come over.
+    if (DeviceSampling* device = backend_.device_sampling()) {
+      device->draw(0, rows, {.temperature = 1, .filtered = true}, {}, draws_);
+    } else {
+      backend_.logits(0, rows, z_.data());
+    }
     const std::chrono::duration<double> seconds = now() - begin;
     backend_.truncate(0);
     return seconds.count();
@@ -50,6 +55,7 @@ class RowTimer {
  private:
   Backend& backend_;
   std::vector<float> z_;  // (rows, vocab_size)
+  RowDraw draws_[kMaxRows];
 };
 
 // Never falling: more rows never cost less.

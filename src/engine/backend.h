@@ -45,6 +45,10 @@ struct DrawRule {
   int32_t repeat_last_n = 0;
   bool filtered = false;  // top-k, top-p or min-p: the head of the row is wanted, the sampler draws
   bool weigh = false;     // ... with weights
+
+  // Whether a draw depends on the text before its row, or on the row's place in it. Other draws may
+  // be made after the rows of a tree.
+  bool looks_back() const { return repeat_penalty != 1 || (temperature > 0 && !filtered); }
 };
 // Less than any confidence.
 inline constexpr float kAnyConfidence = -std::numeric_limits<float>::infinity();
@@ -60,7 +64,7 @@ struct RowDraw {
 class DeviceSampling {
  public:
   // draws[i]: the draw after row H[slot + i], by its logits. `text` is all tokens up to the last of
-  // the n rows.
+  // the n rows; a rule that does not look back needs none.
   virtual void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
                     RowDraw* draws) = 0;
   // Backend::exit_check() and, where its confidence is at least `least`, the draw after that row by

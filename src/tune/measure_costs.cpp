@@ -139,7 +139,7 @@ void Measurement::time_rows(int rows) {
     pass_unprobed(rows);
     backend_.run_layers(0, rows, context_, n_first_ + 1, n_first_ + probed_layers_);
     const Clock::time_point ran = now();
-    greedy_rows_.start(rows, 0, std::span(tokens_).first(context_ + rows));
+    greedy_rows_.start(rows, 0, std::span(tokens_).first(context_ + rows), {});
     const Clock::time_point end = now();
     if (!counts) continue;
     if (rows == kMaxRows) embed_.push_back(seconds(embedded - start) / rows);
@@ -156,9 +156,9 @@ void Measurement::time_checks() {
     backend_.logits(0, 1, z_.data());
     backend_.confidence(z_, 1.2f);
   });
-  greedy_rows_.start(1, 0, history);
+  greedy_rows_.start(1, 0, history, {});
   time(argmax_, [&] { greedy_rows_.token(0, 0, history); });
-  warm_rows_.start(1, 0, history);
+  warm_rows_.start(1, 0, history, {});
   time(checks_[{CostModel::kDraw, vocab_size_}], [&] { warm_rows_.token(0, 0, history); });
   if (!heads_) return;
   for (const HeadKind kind : kHeadKinds) {
@@ -172,7 +172,7 @@ void Measurement::time_checks() {
       bring_row(n_layers_);
       warm_rows_.check(head, row, 1.2f);
       bring_row(n_layers_);
-      greedy_rows_.start(1, 0, history);
+      greedy_rows_.start(1, 0, history, {});
     }
     bring_row(std::min(layers.front(), n_first_ > 0 ? probed_first_ : probed_layers_));
     time(checks_[{head_kind_name(kind), tokens}], [&] { warm_rows_.check(head, row, 1.2f); });

@@ -16,6 +16,7 @@
 #include "unit/forwarding_backend.h"
 #include "unit/loop_events.h"
 #include "unit/temp_dir.h"
+#include "unit/test_speculators.h"
 #include "unit/tiny_heads.h"
 
 namespace cuda_loop_host_test {
@@ -192,6 +193,43 @@ TEST_CASE("CUDA engine, the loop: masks, of the vocabulary and learnt ones, the 
     CHECK(found(cuda) == events);
     CHECK(found(host) == events);
     CHECK(cuda.draw_calls > 0);
+  }
+}
+
+TEST_CASE(
+    "CUDA engine, the loop: rows of trees are drawn for, and come as logits where they must") {
+  const TinyModel model = make_model(DType::kQ8_0);
+  for (const SamplingParams& params :
+       {sampling(0), sampling(0.9f, 40, 0.95f), sampling(0.8f), sampling(0.9f, 40, 0.95f, 1.2f)}) {
+    CAPTURE(params.temperature);
+    CAPTURE(params.repeat_penalty);
+    // Behind the root and behind its first draft two rows each, tokens of the text among them.
+    const auto found = [&](Backend& backend, const std::vector<int32_t>& text) {
+      TreeDrafts tree(5, [&](const Round& round) {
+        const int parent = round.rows() <= 2 ? 0 : 1;
+        const size_t next = round.history(parent).size();
+        const int32_t right = next < text.size() ? text[next] : 0;
+        return TreeDrafts::Draft{parent, (right + (round.rows() % 2 == 0)) % kVocab, 0};
+      });
+      return loop_events(backend, &tree, params, std::vector<int32_t>{7}, kTokens);
+    };
+    const auto cpu = model.backend(best_isa(), 1);
+    Session session(*cpu, Sampler(params));
+    GenerateOptions options;
+    options.max_tokens = kTokens;
+    options.reply = 2;  // loop_events' too
+    session.generate(std::vector<int32_t>{7}, options);
+    const std::vector<int32_t> text(session.tokens().begin(), session.tokens().end());
+    cpu->truncate(0);
+    const std::vector<std::string> expected = found(*cpu, text);
+    CHECK(expected.size() < 2 * kTokens);  // lines: some drafts were right
+    simt::DeviceLog log;
+    WaitCounter cuda(cuda_backend(model, {}, &log), log, true);
+    CHECK(found(cuda, text) == expected);
+    const bool back = Sampler(params).rule(2).looks_back();
+    CHECK((cuda.logits_calls > 0) == back);
+    if (!back) CHECK(cuda.draw_calls >= 2);
+    CHECK(cuda.draw_waits == cuda.draw_calls);
   }
 }
 

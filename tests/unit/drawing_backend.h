@@ -40,7 +40,8 @@ class DrawingBackend final : public ForwardingBackend {
     std::vector<float> z(n * vocab_size);
     inner_->logits(slot, n, z.data());
     for (int i = 0; i < n; ++i) {
-      const auto history = text.first(text.size() - n + 1 + i);
+      // A rule that does not look back may come with any text.
+      const auto history = rule.looks_back() ? text.first(text.size() - n + 1 + i) : text;
       draws[i] = drawn({&z[i * vocab_size], vocab_size}, {}, rule, history, i);
     }
   }

@@ -19,6 +19,7 @@
 #include "engine_rig.h"
 #include "loop_events.h"
 #include "temp_dir.h"
+#include "test_speculators.h"
 #include "tiny_heads.h"
 
 namespace row_sampler_test {
@@ -209,6 +210,40 @@ TEST_CASE("device sampling: a bias and penalties of the reply leave nothing to t
   }
 }
 
+TEST_CASE("device sampling: rows of a tree are drawn for, but where the rule looks back") {
+  const auto plain = model().backend(best_isa(), 1);
+  const std::vector<int32_t> prompt = token_ids(9, kVocab);
+  for (const SamplingParams& params : kSamplings) {
+    CAPTURE(params.temperature);
+    CAPTURE(params.top_p);
+    CAPTURE(params.repeat_penalty);
+    plain->truncate(0);
+    Session session(*plain, Sampler(params));
+    GenerateOptions options;
+    options.max_tokens = 24;
+    options.reply = 2;  // as loop_events has it
+    session.generate(prompt, options);
+    const std::vector<int32_t> text(session.tokens().begin(), session.tokens().end());
+    // Two rows behind the root and two behind the first of them; one of each two is right.
+    TreeDrafts tree(5, [&](const Round& round) {
+      const int parent = round.rows() <= 2 ? 0 : 1;
+      const size_t next = round.history(parent).size();
+      const int32_t right = next < text.size() ? text[next] : 0;
+      return TreeDrafts::Draft{parent, (right + (round.rows() % 2 == 0)) % kVocab, 0};
+    });
+    Drawing drawing;
+    plain->truncate(0);
+    const std::vector<std::string> expected = events(*plain, &tree, params);
+    REQUIRE(events(drawing.backend, &tree, params) == expected);
+    const bool back = params.repeat_penalty != 1 || !(params.temperature == 0 || params.top_k > 0 ||
+                                                      params.top_p < 1 || params.min_p > 0);
+    CHECK(Sampler(params).rule(2).looks_back() == back);
+    CHECK(drawing.backend.draw_calls >= (back ? 0 : 8));
+    CHECK((drawing.backend.logits_calls > 0) >= back);
+    if (!back && params.top_p < 0.5f) CHECK(drawing.backend.logits_calls == 0);
+  }
+}
+
 TEST_CASE("device sampling: rejection judges by logits, which come over once a round") {
   const TinyModel near([] {
     TinySpec spec = q8_0_spec(2);
@@ -297,8 +332,8 @@ TEST_CASE("device sampling: ties, NaN, infinities and rows of nothing at all") {
       Sampler sampler(params);
       RowSampler expected(plain, sampler), found(drawing, sampler);
       const std::vector<int32_t> text = token_ids(30, kVocab);
-      expected.start(3, 1, text);
-      found.start(3, 1, text);
+      expected.start(3, 1, text, {});
+      found.start(3, 1, text, {});
       for (int slot = 0; slot < 3; ++slot) {
         const auto history = std::span(text).first(28 + slot);
         REQUIRE(found.token(slot, 1, history) == expected.token(slot, 1, history));

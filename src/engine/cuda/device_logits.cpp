@@ -76,7 +76,8 @@ void DeviceLogits::draw(int slot, int n, const DrawRule& rule, std::span<const i
                         RowDraw* draws) {
   const DrawKind kind = kind_of(rule);
   sampler_.prepare(rule, text);
-  launch({n, static_cast<int>(text.size()) - n, slot}, kind);
+  const int pos = rule.looks_back() ? static_cast<int>(text.size()) - n : 0;
+  launch({n, pos, slot}, kind);
   model_.device.synchronize();
   sampler_.take(kind, n, draws);
 }
