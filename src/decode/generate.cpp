@@ -138,14 +138,13 @@ int Session::bounded(int width) const {
 
 // Rows that the next round may have.
 int Session::width() const {
-  const int round = stats_.counters.rounds;
   int width = speculator_->width();
   const int period = plain_.rounds() < PlainRate::kEnough ? 8 : 64;
   // The first round too: it brings the first token soonest. How many there were before must decide
   // no text.
   const bool decides = speculator_->decides_text() && sampler_.params().temperature > 0;
   const bool measures = options_.measure_plain && !decides;
-  if (measures && round % period == 0) width = 1;
+  if (measures && (stats_.counters.rounds == 0 || since_plain_ + 1 >= period)) width = 1;
   return bounded(width);
 }
 
@@ -174,8 +173,12 @@ bool Session::run_round() {
     return true;
   }
   return take_round(draft_end, [&](const RoundEvent& event) {
-    // A reply's first round comes cold from the prefill.
-    if (plain && event.round > 0) plain_.add(event.total_ns());
+    // A reply's first round comes cold from the prefill, and tells nothing.
+    if (event.round > 0) ++since_plain_;
+    if (plain && event.round > 0) {
+      plain_.add(event.total_ns());
+      since_plain_ = 0;
+    }
     speculator_->accept(backend_, event);
     stats_.control.add(control, speculator_->control());
   });

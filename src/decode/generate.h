@@ -160,9 +160,10 @@ class Session {
   size_t n_prompt_ = 0;          // of these, the reply's own begin here
   Round round_;
   PlainRate plain_;
-  GenerateOptions options_;                                     // of the newest reply
-  GenerateStats stats_;                                         // likewise
-  int unread_ = 0;                                              // tokens of its prompt
+  int since_plain_ = 0;      // rounds since the newest of its sample, of replies before too
+  GenerateOptions options_;  // of the newest reply
+  GenerateStats stats_;      // likewise
+  int unread_ = 0;           // tokens of its prompt
   std::chrono::steady_clock::time_point start_, decode_start_;  // likewise
   double called_out_seconds_ = 0;  // of its decoding: spent in callbacks
 };

@@ -34,7 +34,8 @@ class PlainRate {
   }
 
  private:
-  static constexpr size_t kWindow = 63;  // rounds of the sample at most
+  // Rounds of the sample at most. Few: of an hour ago, or of a text a tenth as long, none is left.
+  static constexpr size_t kWindow = 15;
 
   std::vector<int64_t> recent_;
   size_t oldest_ = 0;  // the place of the next one, once the window is full

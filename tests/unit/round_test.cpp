@@ -320,6 +320,16 @@ TEST_CASE("time in callbacks is not decoding time, and plain rounds are measured
   CHECK(plain[3] == 24);
   CHECK(stats.plain_rounds == static_cast<int>(plain.size()) - 1);  // all but the first, cold one
   CHECK(stats.plain_token_seconds > 0);
+  // Replies too short for one of their own are measured too: rounds count on from reply to reply.
+  int measured = 0, written = 0;
+  options.on_round = [&](const RoundEvent& round) {
+    measured += round.round > 0 && round.draft_end == DraftEnd::kPlain;
+  };
+  options.on_token = nullptr;
+  options.unwanted = [&] { return ++written % 6 == 0; };
+  for (int reply = 0; reply < 80; ++reply)
+    CHECK(session.generate(prompt, options).counters.rounds < 8);
+  CHECK(measured >= 1);
 }
 
 namespace {
@@ -428,13 +438,13 @@ TEST_CASE("the plain rate is the median of its newest rounds, and tells how many
   PlainRate rate;
   CHECK(rate.rounds() == 0);
   CHECK(rate.seconds_per_token() == 0);
-  for (int i = 0; i < 62; ++i) rate.add(1'000'000'000);
-  CHECK(rate.rounds() == 62);
-  for (int i = 0; i < 32; ++i) rate.add(2'000'000'000);
-  CHECK(rate.rounds() == 63);
-  CHECK(rate.seconds_per_token() == 2);  // 31 old ones are left
-  for (int i = 0; i < 63; ++i) rate.add(3'000'000'000);
-  CHECK(rate.rounds() == 63);
+  for (int i = 0; i < 14; ++i) rate.add(1'000'000'000);
+  CHECK(rate.rounds() == 14);
+  for (int i = 0; i < 8; ++i) rate.add(2'000'000'000);
+  CHECK(rate.rounds() == 15);
+  CHECK(rate.seconds_per_token() == 2);  // 7 old ones are left
+  for (int i = 0; i < 15; ++i) rate.add(3'000'000'000);
+  CHECK(rate.rounds() == 15);
   CHECK(rate.seconds_per_token() == 3);
 }
 
