@@ -199,7 +199,8 @@ void ReplyBatch::run_pass(std::span<Reply* const> replies) {
       parts[i] = {replies[i]->sequence, round.rows(), round.paths()};
       n += round.rows();
     }
-    logits_.resize(static_cast<size_t>(n) * vocab_size);
+    const size_t needed = static_cast<size_t>(n) * vocab_size;
+    if (logits_.size() < needed) logits_.resize(needed);
     backend_.sequences()->run_side_by_side(std::span(parts).first(replies.size()));
     backend_.logits(0, n, logits_.data());
   } catch (...) {

@@ -52,13 +52,16 @@ void check_at_least(const char* flag, int value, int low) {
   throw Error(ErrorCode::kUsage, format("%s: expected %d or more, found %d", flag, low, value));
 }
 
-}  // namespace
+// The largest logit and its first place; of nothing but NaN and -infinity the first.
+struct Highest {
+  float logit = kMinusInf;
+  size_t place = 0;
+};
 
-int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids) {
+Highest highest_of(std::span<const float> logits) {
   // Blocks by lanes that wait for nothing but themselves, then the place in the best of them.
   constexpr size_t kBlock = 256, kLanes = 16;
-  float best_logit = kMinusInf;
-  size_t best = 0;
+  Highest best;
   for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
     const std::span<const float> block =
         logits.subspan(begin, std::min(kBlock, logits.size() - begin));
@@ -73,14 +76,19 @@ int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids
     }
     for (; i < block.size(); ++i) lanes[0] = block[i] > lanes[0] ? block[i] : lanes[0];
     const float highest = *std::ranges::max_element(lanes);
-    if (!(highest > best_logit)) continue;
-    best_logit = highest;
-    best = begin;
+    if (highest > best.logit) best = {highest, begin};
   }
-  while (best_logit > kMinusInf && logits[best] != best_logit) ++best;
-  int32_t id = id_at(ids, best);
+  while (best.logit > kMinusInf && logits[best.place] != best.logit) ++best.place;
+  return best;
+}
+
+}  // namespace
+
+int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids) {
+  const Highest best = highest_of(logits);
+  int32_t id = id_at(ids, best.place);
   for (size_t i = 0; i < ids.size(); ++i) {  // they need not ascend
-    if (without_nan(logits[i]) == best_logit) id = std::min(id, ids[i]);
+    if (without_nan(logits[i]) == best.logit) id = std::min(id, ids[i]);
   }
   return id;
 }
@@ -119,7 +127,11 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
     if (margin) *margin = margin_of(logits);
     return greedy_token(logits, ids);
   }
-  filter(logits, ids);
+  if (params_.filters() || margin) {
+    filter(logits, ids);
+  } else {
+    collect_within_reach(logits, ids, place);
+  }
   return draw(place, margin);
 }
 
@@ -177,25 +189,31 @@ std::span<const float> Sampler::allow(std::span<const float> logits,
                                       std::span<const int32_t> ids) {
   const std::shared_ptr<const TokenMask> mask = params_.grammar->mask(reply(history), path_);
   if (!mask) return logits;
-  allowed_logits_.assign(logits.size(), kMinusInf);
-  bool any = false;
-  const auto take = [&](size_t i) {
-    allowed_logits_[i] = logits[i];
-    any = any || logits[i] > kMinusInf;  // false for NaN
-  };
   if (!ids.empty()) {
+    allowed_logits_.assign(logits.size(), kMinusInf);
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (mask->has(ids[i])) take(i);
+      if (mask->has(ids[i])) allowed_logits_[i] = logits[i];
     }
     return allowed_logits_;
   }
   const std::span<const uint64_t> words = mask->words();
-  for (size_t w = 0; w < words.size(); ++w) {
-    for (uint64_t word = words[w]; word != 0; word &= word - 1) {
-      const size_t id = 64 * w + static_cast<size_t>(std::countr_zero(word));
-      if (id < logits.size()) take(id);
+  size_t allowed = 0;
+  for (const uint64_t word : words) allowed += static_cast<size_t>(std::popcount(word));
+  // What is rarer is done token by token: within a string nearly all are allowed.
+  const bool most = 2 * allowed > logits.size();
+  if (most) {
+    allowed_logits_.assign(logits.begin(), logits.end());
+  } else {
+    allowed_logits_.assign(logits.size(), kMinusInf);
+  }
+  for (size_t begin = 0, w = 0; begin < logits.size(); begin += 64, ++w) {
+    const uint64_t has = w < words.size() ? words[w] : 0;
+    for (uint64_t rest = most ? ~has : has; rest != 0; rest &= rest - 1) {
+      const size_t id = begin + static_cast<size_t>(std::countr_zero(rest));
+      if (id < logits.size()) allowed_logits_[id] = most ? kMinusInf : logits[id];
     }
   }
+  const bool any = std::ranges::any_of(allowed_logits_, [](float z) { return z > kMinusInf; });
   const int32_t lowest = any ? -1 : mask->lowest();
   if (lowest >= 0 && static_cast<size_t>(lowest) < logits.size()) {
     allowed_logits_[static_cast<size_t>(lowest)] = 0;
@@ -299,6 +317,31 @@ void Sampler::collect_all(std::span<const float> logits, std::span<const int32_t
   candidates_.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) {
     candidates_[i] = {without_nan(logits[i]), id_at(ids, i)};
+  }
+  if (!ids.empty()) std::sort(candidates_.begin(), candidates_.end(), by_id);
+}
+
+// Of all tokens those whose logits are high enough for any noise to lift them over the likeliest
+// one's score: no other can be drawn, and noise costs more than all else of a draw.
+void Sampler::collect_within_reach(std::span<const float> logits, std::span<const int32_t> ids,
+                                   const DrawPlace& place) {
+  const Highest best = highest_of(logits);
+  if (!std::isfinite(best.logit)) return collect_all(logits, ids);
+  const double temperature = params_.temperature;
+  const double score = best.logit / temperature + gumbel(place, id_at(ids, best.place));
+  const double least = (score - gumbel_bound(0)) * temperature;
+  const double lowest = std::numeric_limits<float>::lowest();
+  // Less, by more than all rounding.
+  const auto reach = static_cast<float>(std::max(least - 1e-6 * (1 + std::abs(least)), lowest));
+  candidates_.clear();
+  constexpr size_t kBlock = 64;  // many have nothing, which is soon seen
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, logits.size());
+    int within = 0;
+    for (size_t i = begin; i < end; ++i) within += logits[i] >= reach ? 1 : 0;
+    for (size_t i = begin; within > 0 && i < end; ++i) {
+      if (logits[i] >= reach) candidates_.push_back({logits[i], id_at(ids, i)});
+    }
   }
   if (!ids.empty()) std::sort(candidates_.begin(), candidates_.end(), by_id);
 }
@@ -438,7 +481,7 @@ std::optional<int32_t> Sampler::sample_top(const TopLogits& top, bool weighed,
 DrawRule Sampler::rule(uint32_t reply) const {
   const SamplingParams& p = params_;
   DrawRule rule{p.seed, reply, p.temperature, p.repeat_penalty, p.repeat_last_n};
-  rule.filtered = p.temperature > 0 && (p.top_k > 0 || p.top_p < 1 || p.min_p > 0);
+  rule.filtered = p.temperature > 0 && p.filters();
   // Up to kTopLogits tokens are all there: their weights are known without the rest of the row.
   rule.weigh = rule.filtered && p.top_p < 1 && (p.top_k == 0 || p.top_k > kTopLogits);
   return rule;

@@ -55,6 +55,9 @@ struct SamplingParams {
   float presence_penalty = 0;   // taken once where the reply has it
   std::vector<LogitBias> logit_bias = {};                 // each id once, below vocab_size
   std::shared_ptr<const TokenGrammar> grammar = nullptr;  // what replies are held to; none: nothing
+
+  // Whether some tokens of a draw are left out for being unlikely.
+  bool filters() const { return top_k > 0 || top_p < 1 || min_p > 0; }
 };
 
 // Throws Error(kUsage) naming the flag, the range and what was given.
@@ -165,6 +168,8 @@ class Sampler {
                                   std::span<const int32_t> ids);
   void filter(std::span<const float> logits, std::span<const int32_t> ids);
   void collect_all(std::span<const float> logits, std::span<const int32_t> ids);
+  void collect_within_reach(std::span<const float> logits, std::span<const int32_t> ids,
+                            const DrawPlace& place);
   void collect_top_k(std::span<const float> logits, std::span<const int32_t> ids);
   void keep_top_p();
   void keep_min_p();

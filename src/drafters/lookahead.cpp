@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "decode/sampler.h"
 #include "error.h"
 
 namespace specbound {
@@ -119,7 +120,7 @@ bool Lookahead::look(Backend& backend, std::span<int32_t> said) {
     backend.logits(last_level(first), n, z_.data());
     for (int i = 0; i < n; ++i) {
       const std::span<const float> z = std::span(z_).subspan(i * vocab_size, vocab_size);
-      said[first + i] = static_cast<int32_t>(std::ranges::max_element(z) - z.begin());
+      said[first + i] = greedy_token(z);
     }
     first += n;
   }
