@@ -99,6 +99,36 @@ Json print_ceilings(const CostModel& costs, double check) {
   return rows;
 }
 
+// What drafts that run no layer give by the share of the model on the GPU, from what both parts
+// cost at the share that runs. Speculation pays most where the slower of two parts waits for memory
+// (SpecOffload, arXiv:2505.10259).
+Json print_offload(const CostModel& costs) {
+  constexpr double kLikely[] = {0.5, 0.7, 0.9};
+  std::printf(
+      "\nlayers on the GPU: plain decoding, and drafts that run no layer by the chance that one\n"
+      "is right, at the best number of rows\n"
+      "  layers  plain tok/s");
+  for (const double a : kLikely) std::printf("  %8.2f", a);
+  std::printf("\n");
+  Json rows = Json::array();
+  const int step = std::max(1, (costs.n_layers + 7) / 8);
+  for (int n = costs.n_layers; n > 0; n -= step) {
+    const CostModel at = costs.with_first_layers(n);
+    std::printf("  %6d  %11.1f", n, 1 / at.plain_token);
+    Json cells = Json::array();
+    for (const double a : kLikely) {
+      const Ceiling c = ceiling(at, 0, 0, a);
+      std::printf("  %4.2f(%2d)", c.speedup, c.rows);
+      cells.push_back({{"acceptance", a}, {"speedup", c.speedup}, {"rows", c.rows}});
+    }
+    std::printf("\n");
+    rows.push_back({{"gpu_layers", n},
+                    {"plain_tokens_per_second", 1 / at.plain_token},
+                    {"ceilings", std::move(cells)}});
+  }
+  return rows;
+}
+
 // Of the drafts that were looked at by the target: those before a round's first wrong one, and it.
 double acceptance(const Counters& counters, int64_t rejecting_rounds) {
   const int64_t judged = counters.accepted_tokens + rejecting_rounds;
@@ -227,6 +257,7 @@ int run(TheoryFlags& given) {
   print_costs(costs);
   Json json = {{"model", model.path()}, {"costs", costs_json(costs)}};
   json["ceilings"] = print_ceilings(costs, check_seconds(costs, checked));
+  json["offload"] = costs.first_layers > 0 ? print_offload(costs) : nullptr;
   json["setting"] = nullptr;
   if (settings && !texts.empty()) {
     const size_t first = std::min(texts.size(), static_cast<size_t>(given.replies));

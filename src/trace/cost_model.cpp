@@ -32,6 +32,13 @@ double CostModel::check(const std::string& kind, int tokens) const {
   return std::max(0.0, a.seconds + t * (b.seconds - a.seconds));
 }
 
+CostModel CostModel::with_first_layers(int n) const {
+  CostModel other = *this;
+  other.first_layers = n;
+  other.plain_token += other.run(1, n_layers, 1) - run(1, n_layers, 1);
+  return other;
+}
+
 double expected_tokens(double acceptance, int rows) {
   double sum = 0, chance = 1;
   for (int i = 0; i < rows; ++i) {

@@ -46,6 +46,9 @@ struct CostModel {
   double target(bool greedy) const { return greedy ? argmax : check(kDraw, vocab_size); }
   // A token of plain decoding.
   double plain(bool greedy) const { return plain_token + target(greedy) - argmax; }
+  // The same machine and model with 1 <= `n` <= n_layers first layers elsewhere; where some are
+  // already, or else none of the costs there is known.
+  CostModel with_first_layers(int n) const;
 };
 
 // E[tokens of a round] of `rows` rows whose drafts are right with chance `acceptance` each.

@@ -337,8 +337,16 @@ class FirstLayers(Case):
         self.assertIn("K/V int8", verified["backend"])
 
     def test_theory_prices_the_two_apart(self):
-        found = with_file("--json", gpu, "theory", "-m", at("two.gguf"), "--replies", "0", "-c",
-                          "64", "-ngl", "1")[1]["costs"]
+        result, told = with_file("--json", gpu, "theory", "-m", at("two.gguf"), "--replies", "0",
+                                 "-c", "64", "-ngl", "1")
+        self.assertIn(b"layers on the GPU", result.stdout)
+        whole, half = told["offload"]
+        self.assertEqual((whole["gpu_layers"], half["gpu_layers"]), (2, 1))
+        self.assertLess(whole["plain_tokens_per_second"], half["plain_tokens_per_second"])
+        for row in (whole, half):
+            speedups = [cell["speedup"] for cell in row["ceilings"]]
+            self.assertEqual(speedups, sorted(speedups))
+        found = told["costs"]
         self.assertEqual((found["n_layers"], found["first_layers"]), (2, 1))
         self.assertEqual(len(found["first_layer"]), len(found["layer"]))
         self.assertGreater(found["first_layer"][0], found["layer"][0])  # the executor is slow

@@ -216,6 +216,7 @@ class Refusals(Cache):
         text, data = self.run_json("theory", "-m", STORIES, "-t", "1", "--replies", "0")
         self.assertIn("ceilings", text)
         self.assertIsNone(data["setting"])
+        self.assertIsNone(data["offload"])  # no layers on a GPU
         self.assertIsNone(data["overlap"])
         self.assertNotIn("1 - TV", text)
         self.assertEqual(data["costs"]["n_layers"], 5)

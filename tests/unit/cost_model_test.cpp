@@ -85,6 +85,24 @@ TEST_CASE("first layers elsewhere cost what they cost there, in drafts most of a
   CHECK(predicted_speedup(costs, 2, 0, 1, 4) == doctest::Approx(4 * costs.plain_token / round));
 }
 
+TEST_CASE("another number of first layers elsewhere costs what these and the rest cost") {
+  CostModel costs;
+  costs.n_layers = 8;
+  costs.layer.fill(1);
+  costs.first_layers = 2;
+  costs.first_layer.fill(0.125);
+  costs.first_pass = 0.25;
+  costs.pass = 0.5;
+  costs.logits.fill(2);
+  costs.plain_token = costs.verify(1) + 0.75;  // and what no part of it is
+  for (const int n : {1, 2, 5, 8}) {
+    const CostModel other = costs.with_first_layers(n);
+    CHECK(other.first_layers == n);
+    CHECK(other.plain_token == 0.25 + n * 0.125 + (n < 8 ? 0.5 : 0) + (8 - n) + 2 + 0.75);
+    CHECK(other.verify(4) == other.plain_token - 0.75);
+  }
+}
+
 TEST_CASE("measured costs are positive, grow with the rows, and add up to a plain token") {
   TinySpec spec;
   spec.n_layers = 4;
