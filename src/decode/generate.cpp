@@ -297,11 +297,18 @@ bool Session::open_round() {
   return true;
 }
 
-bool Session::take_rows(std::span<const float> logits,
+// The rows of others are drawn for with them, so the rule may look at no text.
+std::optional<DrawRule> Session::shared_rule() const {
+  if (sampler_.changes_logits()) return std::nullopt;
+  const DrawRule rule = sampler_.rule(options_.reply);
+  return rule.looks_back() ? std::nullopt : std::optional(rule);
+}
+
+bool Session::take_rows(const GivenRows& given,
                         const std::function<void(const RoundEvent&)>& heard) {
   const FloatMode mode;
   try {
-    round_.take_logits(logits);
+    round_.take(given);
     const DraftEnd draft_end = round_.rows() > 1 ? DraftEnd::kWidth : DraftEnd::kPlain;
     const bool over = take_round(draft_end, [&](const RoundEvent& event) {
       ++stats_.side_by_side;

@@ -105,9 +105,11 @@ class Session {
   // backend others may draft there, whatever text that speaks of.
   bool open_round();
   Round& round() { return round_; }
-  // Then, when they went through all layers, their logits (rows, vocab_size) are taken, and `heard`
-  // is told what became of the round; false: the reply is over. Or it is as if it had not been.
-  bool take_rows(std::span<const float> logits,
+  // By what rule a device may draw for its rows; nullopt: none, the logits are needed.
+  std::optional<DrawRule> shared_rule() const;
+  // Then, when they went through all layers, what came of them is taken, and `heard` is told what
+  // became of the round; false: the reply is over. Or it is as if it had not been.
+  bool take_rows(const GivenRows& given,
                  const std::function<void(const RoundEvent&)>& heard = nullptr);
   void drop_rows() { round_.recover(); }
   // Between replies: what the newest one needed beside its tokens goes, its grammar and its

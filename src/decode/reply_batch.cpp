@@ -188,8 +188,21 @@ void ReplyBatch::draft(std::span<Reply* const> replies) {
   }
 }
 
+// What a device may draw by for all of them, the head of each row; nullopt: the logits are needed.
+std::optional<DrawRule> ReplyBatch::common_rule(std::span<Reply* const> replies) {
+  if (!backend_.samples_on_device()) return std::nullopt;
+  DrawRule common{.temperature = 1, .filtered = true};
+  for (const Reply* reply : replies) {
+    const std::optional<DrawRule> rule = reply->session->shared_rule();
+    if (!rule) return std::nullopt;
+    common.weigh = common.weigh || rule->weigh;
+  }
+  return common;
+}
+
 void ReplyBatch::run_pass(std::span<Reply* const> replies) {
   const size_t vocab_size = static_cast<size_t>(backend_.config().vocab_size);
+  const std::optional<DrawRule> rule = common_rule(replies);
   try {
     std::array<Sequences::Part, kMaxRows> parts;
     int n = 0;
@@ -199,10 +212,14 @@ void ReplyBatch::run_pass(std::span<Reply* const> replies) {
       parts[i] = {replies[i]->sequence, round.rows(), round.paths()};
       n += round.rows();
     }
-    const size_t needed = static_cast<size_t>(n) * vocab_size;
-    if (logits_.size() < needed) logits_.resize(needed);
     backend_.sequences()->run_side_by_side(std::span(parts).first(replies.size()));
-    backend_.logits(0, n, logits_.data());
+    if (rule) {
+      backend_.device_sampling()->draw(0, n, *rule, {}, draws_.data());
+    } else {
+      const size_t needed = static_cast<size_t>(n) * vocab_size;
+      if (logits_.size() < needed) logits_.resize(needed);
+      backend_.logits(0, n, logits_.data());
+    }
   } catch (...) {
     for (Reply* reply : replies) {
       sessions_.select(reply->sequence);
@@ -212,22 +229,28 @@ void ReplyBatch::run_pass(std::span<Reply* const> replies) {
     }
     return;
   }
-  std::span<const float> logits = logits_;  // (rows, vocab_size) of those that come
+  size_t first = 0;
   for (Reply* reply : replies) {
-    const size_t size = static_cast<size_t>(reply->session->round().rows()) * vocab_size;
-    guard(*reply, [&] { take_rows(*reply, logits.first(size)); });
-    logits = logits.subspan(size);
+    const auto rows = static_cast<size_t>(reply->session->round().rows());
+    GivenRows given;
+    if (rule) {
+      given.draws = std::span(draws_).subspan(first, rows);
+    } else {
+      given.logits = std::span(logits_).subspan(first * vocab_size, rows * vocab_size);
+    }
+    guard(*reply, [&] { take_rows(*reply, given); });
+    first += rows;
   }
   if (drafter_) drafter_->end_pass();
 }
 
-void ReplyBatch::take_rows(Reply& reply, std::span<const float> logits) {
+void ReplyBatch::take_rows(Reply& reply, const GivenRows& given) {
   sessions_.select(reply.sequence);
   std::function<void(const RoundEvent&)> heard;
   if (reply.drafter) {
     heard = [&](const RoundEvent& round) { reply.drafter->accept(*reply.drafts, round); };
   }
-  reply.over = !reply.session->take_rows(logits, heard);
+  reply.over = !reply.session->take_rows(given, heard);
 }
 
 std::vector<WrittenReply> ReplyBatch::take_ended() {

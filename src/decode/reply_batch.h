@@ -5,12 +5,14 @@
 // each is what Session writes alone, to the byte.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -94,16 +96,18 @@ class ReplyBatch {
   void write_rounds();
   void draft(std::span<Reply* const> replies);
   void run_pass(std::span<Reply* const> replies);
-  void take_rows(Reply& reply, std::span<const float> logits);
+  std::optional<DrawRule> common_rule(std::span<Reply* const> replies);
+  void take_rows(Reply& reply, const GivenRows& given);
   std::vector<WrittenReply> take_ended();
 
   Sessions& sessions_;
   Backend& backend_;
   int most_;
-  std::deque<Reply> replies_;         // in the order in which they came
-  bool long_waits_ = false;           // for those behind it, in the newest step
-  SharedDrafter* drafter_ = nullptr;  // of the pass under way
-  std::vector<float> logits_;         // (rows, vocab_size)
+  std::deque<Reply> replies_;            // in the order in which they came
+  bool long_waits_ = false;              // for those behind it, in the newest step
+  SharedDrafter* drafter_ = nullptr;     // of the pass under way
+  std::vector<float> logits_;            // (rows, vocab_size)
+  std::array<RowDraw, kMaxRows> draws_;  // [row], where a device draws
 };
 
 }  // namespace specbound

@@ -198,10 +198,14 @@ void Round::enter(int slot) {
   for (int row = 0; row < rows(); ++row) backend_.embed(slot + row, rows_[row].token);
 }
 
-void Round::take_logits(std::span<const float> logits) {
+void Round::take(const GivenRows& given) {
   passes_.push_back({1, backend_.config().n_layers, 0, rows(), Phase::kVerify});
   spent(Phase::kVerify);
-  row_sampler_.start(logits);
+  if (given.draws.empty()) {
+    row_sampler_.start(given.logits);
+  } else {
+    row_sampler_.start(given.draws, first_);
+  }
 }
 
 int32_t Round::draw(std::span<const float> z) {

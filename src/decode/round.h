@@ -19,6 +19,13 @@
 
 namespace specbound {
 
+// What came of a round's rows in a pass that others share, until the round is over: their logits
+// (rows, vocab_size), or in place of them the draws after each.
+struct GivenRows {
+  std::span<const float> logits;
+  std::span<const RowDraw> draws;
+};
+
 class Round {
  public:
   struct Limits {
@@ -116,9 +123,8 @@ class Round {
   // In place of it where the pass is shared: the rows go into the backend's slots from `slot` on,
   void enter(int slot);
   const RowPath* paths() const { return &paths_[0]; }  // [row]
-  // and when they went through all layers there, their logits (rows, vocab_size) are taken, which
-  // hold until the round is over.
-  void take_logits(std::span<const float> logits);
+  // and when they went through all layers there, what became of them is taken.
+  void take(const GivenRows& given);
   // The target after row `slot`; rows above it must not have been dropped.
   int32_t sample(int slot);
   // The model's logits of that row, until those of another are asked for.

@@ -1,5 +1,7 @@
 #include "decode/row_sampler.h"
 
+#include <algorithm>
+
 #include "error.h"
 
 namespace specbound {
@@ -13,6 +15,7 @@ void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, con
   DeviceSampling* device = rows.distributions ? nullptr : this->device();
   if (device && !rows.chain && sampler_.rule(reply).looks_back()) device = nullptr;
   drawn_ = device != nullptr;
+  first_ = 0;
   given_ = {};
   const size_t needed = static_cast<size_t>(drawn_ ? 1 : n) * backend_.config().vocab_size;
   if (logits_.size() < needed) logits_.resize(needed);
@@ -26,6 +29,15 @@ void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, con
 void RowSampler::start(std::span<const float> logits) {
   drawn_ = false;
   given_ = logits;
+}
+
+void RowSampler::start(std::span<const RowDraw> draws, int first) {
+  drawn_ = true;
+  first_ = first;
+  given_ = {};
+  std::ranges::copy(draws, draws_.begin());
+  const size_t vocab_size = backend_.config().vocab_size;
+  if (logits_.size() < vocab_size) logits_.resize(vocab_size);
 }
 
 int32_t RowSampler::token(int slot, uint32_t reply, std::span<const int32_t> history) {
@@ -45,7 +57,7 @@ std::span<const float> RowSampler::logits(int slot) {
   const size_t vocab_size = backend_.config().vocab_size;
   if (!given_.empty()) return given_.subspan(slot * vocab_size, vocab_size);
   if (!drawn_) return std::span(logits_).subspan(slot * vocab_size, vocab_size);
-  backend_.logits(slot, 1, logits_.data());
+  backend_.logits(first_ + slot, 1, logits_.data());
   return std::span(logits_).first(vocab_size);
 }
 

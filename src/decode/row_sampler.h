@@ -33,6 +33,8 @@ class RowSampler {
   void start(int n, uint32_t reply, std::span<const int32_t> text, const Rows& rows);
   // Rows by their logits (rows, vocab_size), which hold until the next start.
   void start(std::span<const float> logits);
+  // Rows by the draws after them, which the device made in slots `first`.. of the backend.
+  void start(std::span<const RowDraw> draws, int first);
   // The token after row `slot` of them; `history` ends with that row.
   int32_t token(int slot, uint32_t reply, std::span<const int32_t> history);
   // What that token is drawn from, for a temperature above 0, after a start for distributions.
@@ -78,6 +80,7 @@ class RowSampler {
   Backend& backend_;
   Sampler& sampler_;
   bool drawn_ = false;                   // the rows that were started, by the device
+  int first_ = 0;                        // the slot of row 0, likewise
   std::span<const float> given_;         // the logits of those that were; empty: not given
   std::array<RowDraw, kMaxRows> draws_;  // [slot], likewise
   std::vector<float> logits_;  // (rows, vocab_size); where the device drew: (1, vocab_size)

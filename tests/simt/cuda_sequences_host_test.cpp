@@ -121,6 +121,10 @@ TEST_CASE("CUDA engine, sequences: replies side by side are those that Session w
     CAPTURE(kv_type_name(kv));
     const TinyModel model(q8_0_spec(2), kv);
     std::vector<BatchRequest> wanted = batch_requests(model, 12, kContext);
+    for (size_t i = 0; i < 6; ++i) {  // the device draws for all that share their passes
+      wanted[i].sampling.repeat_penalty = 1;
+      wanted[i].sampling.frequency_penalty = 0;
+    }
     // Free candidates have no rows there: one of each text is all that a pass takes.
     TreeSpeculator tree(nullptr, nullptr, kMaxRows, false);
     for (size_t i = 0; i < wanted.size(); i += 2) wanted[i].speculator = [&] { return &tree; };

@@ -31,6 +31,7 @@ class DrawingBackend final : public ForwardingBackend {
   mutable int exit_logits_calls = 0;
 
   DeviceSampling* device_sampling() override { return this; }
+  Sequences* sequences() override { return inner_->sequences(); }
 
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
             RowDraw* draws) override {

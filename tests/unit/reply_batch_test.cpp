@@ -21,6 +21,7 @@
 #include "decode/text_embedding.h"
 #include "drafters/space.h"
 #include "drafters/tree_speculator.h"
+#include "drawing_backend.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"
@@ -133,6 +134,28 @@ TEST_CASE("reply batch: every reply is the one that Session writes alone") {
     auto together = with_sequences(model, best_isa(), 2, n, kContext);
     auto alone = model.backend(best_isa(), 2, true, kContext);
     check_replies(*together, *alone, wanted);
+  }
+}
+
+TEST_CASE("reply batch: a device draws for the rows of several texts, where no rule looks back") {
+  const TinyModel model(q8_0_spec());
+  constexpr int kContext = 60, kOpen = 7;
+  auto alone = model.backend(best_isa(), 1, true, kContext);
+  for (const bool back : {false, true}) {
+    CAPTURE(back);
+    std::vector<BatchRequest> wanted = batch_requests(model, 24, kContext);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      SamplingParams& sampling = wanted[i].sampling;
+      sampling.repeat_penalty = back && i % 4 == 3 ? 1.1f : 1;
+      sampling.frequency_penalty = 0;
+      if (i % 5 == 2) sampling.top_k = 0;  // by weights
+    }
+    DrawingBackend together(with_sequences(model, best_isa(), 1, 5, kContext));
+    together.every_open = kOpen;
+    check_replies(together, *alone, wanted);
+    CHECK(together.filtered_rows > 60);
+    // A row that was left open comes over alone, and no other.
+    CHECK((together.logits_calls <= together.filtered_rows / kOpen) == !back);
   }
 }
 
