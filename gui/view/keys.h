@@ -62,6 +62,15 @@ inline int imgui_key(Key key) {
 }
 #endif
 
+// Of a key that GLFW numbers by its place on a US keyboard, the number of what it writes in the
+// layout that is set: `name`, as GLFW has it (nullptr: it writes nothing). Where that is no ASCII
+// character, as in other scripts, places are what shortcuts go by.
+inline int key_by_name(int key, const char* name) {
+  if (key < static_cast<int>(Key::kSpace) || key >= static_cast<int>(Key::kEscape)) return key;
+  if (!name || name[0] <= ' ' || name[0] > '~' || name[1] != '\0') return key;
+  return name[0] >= 'a' && name[0] <= 'z' ? name[0] - 'a' + 'A' : name[0];
+}
+
 // In this frame; `repeat`: also as often as a key held down says itself again.
 inline bool key_pressed(Key key, bool repeat = false) {
   return ImGui::IsKeyPressed(imgui_key(key), repeat);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "error.h"
+#include "gui/view/keys.h"
 #include "gui/view/theme.h"
 #include "gui/window/glfw_table.h"
 #include "gui/window/paired_triangles.h"
@@ -73,6 +74,9 @@ struct Window::Callbacks {
     // ImGui repeats by itself. In the queue, where each takes a frame, repeats of a key held down
     // on a slow screen would go on after it was let go.
     if (action == GLFW_REPEAT) return noticed<>(nullptr);
+#if IMGUI_VERSION_NUM < 18900  // later ones do so themselves
+    key = key_by_name(key, glfwGetKeyName(key, scancode));
+#endif
     push({.kind = action == GLFW_PRESS ? Kind::kKeyDown : Kind::kKeyUp,
           .key = key,
           .scancode = scancode,
