@@ -35,9 +35,11 @@ void slant(ImDrawList& list, int first, float baseline) {
 void draw_piece(std::string_view text, const RichPiece& piece, float height, RichFont main) {
   const Theme& t = theme();
   const ImFont &line_font = *font_for(main), &own = *font_for(piece.font);
-  const float top =
-      piece.at.y + std::floor((height - line_font.FontSize) / 2 + line_font.Ascent - own.Ascent);
-  const float baseline = std::round(top + own.Ascent);
+  const float unit = ImGui::GetIO().FontGlobalScale;  // of a font's own measures
+  const float ascent = own.Ascent * unit;
+  const float top = piece.at.y + std::floor((height - line_font.FontSize * unit) / 2 +
+                                            line_font.Ascent * unit - ascent);
+  const float baseline = std::round(top + ascent);
   const ImU32 color = (piece.style & kAside) != 0  ? t.dim
                       : (piece.style & kLink) != 0 ? t.accent
                                                    : t.text;
@@ -59,7 +61,7 @@ void draw_piece(std::string_view text, const RichPiece& piece, float height, Ric
                  t.px(1));
   }
   if ((piece.style & kStruck) != 0) {
-    const float y = std::round(baseline - own.Ascent * 0.3f);
+    const float y = std::round(baseline - ascent * 0.3f);
     list.AddLine({piece.at.x, y}, {right, y}, color, t.px(1));
   }
 }

@@ -83,7 +83,7 @@ class App {
   Window window_;
   std::optional<double> scale_flag_;
   FontAtlas atlas_;
-  float scale_ = 0;
+  float scale_ = 0, density_ = 0;
   bool dark_ = true;
   double fonts_made_at_ = 0;
   bool fonts_wanted_ = false;
@@ -122,16 +122,18 @@ void App::load_default() {
 // Sizes and characters of the fonts, and colours, as they are to be now.
 void App::fit_fonts(double now) {
   const float scale = scale_flag_ ? static_cast<float>(*scale_flag_) : window_.content_scale();
+  const float density = window_.density();
   const bool dark = view_.settings().dark;
-  const bool rescaled = scale != scale_;
+  const bool rescaled = scale != scale_ || density != density_;
   if (rescaled || dark != dark_) set_theme(dark, scale);
   scale_ = scale;
+  density_ = density;
   dark_ = dark;
   fonts_wanted_ = atlas_.wants_build() || fonts_wanted_;
   if (!rescaled && (!fonts_wanted_ || now < fonts_made_at_ + kFontsEvery)) return;
   fonts_wanted_ = false;
   fonts_made_at_ = now;
-  atlas_.build(scale);
+  atlas_.build(scale, density);
   window_.upload_fonts();
 }
 

@@ -251,12 +251,14 @@ ImFont* FontAtlas::add(Face* first, const std::vector<ImWchar>& own, float size)
   return font;
 }
 
-void FontAtlas::build(float scale) {
+void FontAtlas::build(float scale, float density) {
   ImGuiIO& io = ImGui::GetIO();
+  density = std::clamp(density, 1.0f, std::max(1.0f, kMostScale / scale));
+  io.FontGlobalScale = 1 / density;
   io.Fonts->Clear();
   io.Fonts->Flags |= ImFontAtlasFlags_NoPowerOfTwoHeight;
   gather();
-  const auto pixels = [scale](float points) { return std::round(points * scale); };
+  const auto pixels = [=](float points) { return std::round(points * scale * density); };
   Face* body = open(files_.body);
   Face* mono = open(files_.mono);
   if (body) {

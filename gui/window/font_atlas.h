@@ -31,8 +31,10 @@ class FontAtlas {
   explicit FontAtlas(FontFiles files);
   ~FontAtlas();
 
-  // Fills ImGui's atlas and fonts(); the texture is the caller's to make again.
-  void build(float scale);
+  // Fills ImGui's atlas and fonts(); the texture is the caller's to make again. `scale`: ImGui's
+  // units per point, `density`: pixels per unit. Pictures have a texel for each pixel, as far as
+  // they have no more than kMostScale a point.
+  void build(float scale, float density = 1);
   // True when texts need characters that the atlas lacks, and a font has them.
   bool wants_build();
 
@@ -41,6 +43,7 @@ class FontAtlas {
   // More characters than this at once are not drawn; the atlas stays within 4096 x 4096 pixels at
   // scale 2.
   static constexpr size_t kMostCharacters = 3000;
+  static constexpr float kMostScale = 4;
 
  private:
   struct Face;  // a font file in memory

@@ -250,7 +250,8 @@ const Window::Shape& Window::shape() {
   // Where the window is measured in points already, ImGui scales.
   const float already =
       s.width > 0 ? static_cast<float>(s.pixels_wide) / static_cast<float>(s.width) : 1.0f;
-  const float scale = std::max(x, y) / std::max(already, 1.0f);
+  s.density = std::max(already, 1.0f);
+  const float scale = std::max(x, y) / s.density;
   s.scale = std::isfinite(scale) ? std::clamp(scale, 0.5f, 4.0f) : 1.0f;
   return s;
 }

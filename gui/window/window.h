@@ -44,8 +44,10 @@ class Window {
   // Of keys and mouse, as far as frames have seen them.
   int64_t inputs_seen() const { return inputs_seen_; }
   bool minimized() { return shape().minimized; }
-  // Pixels per point.
+  // Units of Window() per point, and pixels per unit: with X11 a unit is a pixel, with Wayland it
+  // may be several.
   float content_scale() { return shape().scale; }
+  float density() { return shape().density; }
   std::pair<int, int> size() { return {shape().width, shape().height}; }  // in units of Window()
 
   void begin_frame();
@@ -64,7 +66,7 @@ class Window {
   struct Shape {
     int width = 0, height = 0;  // in the units of Window()
     int pixels_wide = 0, pixels_high = 0;
-    float scale = 1;
+    float scale = 1, density = 1;
     bool minimized = false;
   };
 

@@ -43,6 +43,36 @@ TEST_CASE("font atlas: what texts need comes in when it is asked for, once") {
   CHECK(ui.shows("\xd0\x96"));
 }
 
+TEST_CASE("font atlas: where a unit is several pixels, letters are as large and have more texels") {
+  const FontFiles files = find_fonts(font_folders());
+  Headless ui(400, 300);
+  FontAtlas atlas(files);
+  float height = 0, width = 0;
+  ui.set_content([&] {
+    height = ImGui::GetFontSize();
+    width = ImGui::CalcTextSize("How do tides work?").x;
+    ImGui::TextUnformatted("How do tides work?");
+  });
+  const auto texels = [&](float scale, float density) {
+    atlas.build(scale, density);
+    ui.frame();
+    CHECK(ui.shows("How do tides work?"));
+    return ImGui::GetIO().FontDefault->FontSize;
+  };
+  const float plain = texels(1, 1), plain_width = width;
+  CHECK(height == plain);
+  CHECK(ImGui::GetIO().FontGlobalScale == 1);
+  CHECK(texels(1, 2) == 2 * plain);
+  CHECK(height == plain);
+  CHECK(width == doctest::Approx(plain_width).epsilon(0.1));
+  CHECK(texels(2, 1) == 2 * plain);
+  CHECK(height == 2 * plain);
+  // The atlas has no room for 12 texels a point.
+  CHECK(texels(2, 6) == FontAtlas::kMostScale * plain);
+  CHECK(height == 2 * plain);
+  CHECK(texels(0.5f, 0) == texels(0.5f, 1));  // a window without a width
+}
+
 TEST_CASE("font atlas: files that are no fonts, and none at all, leave ImGui's own") {
   const test::TempDir dir;
   std::ofstream(dir / "broken.ttf") << std::string(10'000, 'x');
