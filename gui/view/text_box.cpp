@@ -22,7 +22,21 @@ float padding() {
   return theme().px(8);
 }
 
+// What ImGui has as `c`.
+char32_t typed_character(ImWchar c) {
+  std::u32string& wide = wide_characters();
+  if (c != IM_UNICODE_CODEPOINT_INVALID || wide.empty()) return c;
+  const char32_t whole = wide.front();
+  wide.erase(0, 1);
+  return whole;
+}
+
 }  // namespace
+
+std::u32string& wide_characters() {
+  static std::u32string instance;
+  return instance;
+}
 
 void TextBox::lay_out(float width) {
   metrics_ = font_metrics();
@@ -129,7 +143,7 @@ TextBox::Result TextBox::take_keys(bool enter_submits) {
   // AltGr is Ctrl and Alt on some systems.
   if (!io.KeyCtrl || io.KeyAlt) {
     for (const ImWchar c : io.InputQueueCharacters) {
-      if (c >= 0x20 && c != 0x7f) typed += to_utf8(c);
+      if (c >= 0x20 && c != 0x7f) typed += to_utf8(typed_character(c));
     }
   }
   io.InputQueueCharacters.resize(0);

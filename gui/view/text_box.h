@@ -13,6 +13,10 @@ namespace specbound::gui {
 
 class Probe;
 
+// What was typed for each U+FFFD among this frame's io.InputQueueCharacters, in order: ImGui's
+// characters have 16 bits, and emoji more. The window fills it, boxes take from it.
+std::u32string& wide_characters();
+
 class TextBox {
  public:
   enum class Result { kNone, kSubmitted, kCancelled };

@@ -14,6 +14,7 @@
 
 #include "error.h"
 #include "gui/view/keys.h"
+#include "gui/view/text_box.h"
 #include "gui/view/theme.h"
 #include "gui/window/glfw_table.h"
 #include "gui/window/paired_triangles.h"
@@ -281,6 +282,10 @@ void Window::show_input(const InputEvent& event) {
                                  event.mods);
       return show_modifiers(event);
     case Kind::kCharacter:
+      if (event.character > IM_UNICODE_CODEPOINT_MAX ||
+          event.character == IM_UNICODE_CODEPOINT_INVALID) {
+        wide_characters() += static_cast<char32_t>(event.character);
+      }
       return ImGui_ImplGlfw_CharCallback(window_, event.character);
     case Kind::kWheel:
       return ImGui_ImplGlfw_ScrollCallback(window_, event.x, event.y);
@@ -335,6 +340,7 @@ void Window::show_cursor() {
 }
 
 void Window::begin_frame() {
+  wide_characters().clear();
   for (const InputEvent& event : input_.take()) show_input(event);
   ImGui_ImplOpenGL3_NewFrame();
   show_state();
