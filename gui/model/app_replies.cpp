@@ -96,8 +96,6 @@ void AppState::ask(size_t first, const std::string& message, std::optional<std::
   request.number = number;
   request.max_tokens = reply_budget_;
   request.heard_from = asked.heard_from;
-  // A reply that is to be replaced stays in the file until the new one is there.
-  if (!message.empty()) save(asked);
 
   Message reply;
   reply.role = ChatMessage::Role::kAssistant;
@@ -105,6 +103,8 @@ void AppState::ask(size_t first, const std::string& message, std::optional<std::
   reply.reply = flight.id;
   messages.push_back(std::move(reply));
   flight_ = std::move(flight);
+  // A reply that is to be replaced stays in the file until the new one is there.
+  if (!message.empty()) save(asked);
   prompt_read_ = prompt_total_ = 0;
   stopping_ = false;
   worker_.reply(request);
@@ -137,10 +137,13 @@ void AppState::on(const RoundDone& event) {
   if (flight_ && event.id == flight_->id) {
     Message* reply = message_under_way();
     if (!reply) return;
+    const bool begins = reply->token_ends.empty() && !event.round.tokens.empty();
     for (const TokenRecord& token : event.round.tokens) {
       reply->text += token.text;
       reply->token_ends.push_back(reply->text.size());
     }
+    // So far the file had what an edited message took away.
+    if (begins && flight_->removed.size() > 1) save(*find(flight_->conversation));
   } else if (comparison_.running &&
              (event.id == comparison_.plain || event.id == comparison_.speculative)) {
     std::string& text =

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 #include <variant>
 
@@ -48,16 +49,14 @@ AppState::AppState(WorkerCommands& worker, ConversationStore& store, TraceModel&
 }
 
 // What was written of a reply stays, as where it is stopped, unless the file has one that it was to
-// replace; where nothing was, the turns that an edited message took away come back.
+// replace.
 AppState::~AppState() {
   try {
     const Message* reply = message_under_way();
-    if (!reply) return;
+    if (!reply || reply->token_ends.empty()) return;
     const std::vector<Message>& messages = find(flight_->conversation)->messages;
     const bool replaces = messages.size() == flight_->first + 1 && !flight_->removed.empty();
-    if (reply->token_ends.empty() ? flight_->removed.size() > 1 : !replaces) {
-      end_flight(reply->token_ends.empty(), "cut short: the window was closed");
-    }
+    if (!replaces) end_flight(false, "cut short: the window was closed");
   } catch (...) {
     // Nobody is there to be told.
   }
@@ -212,19 +211,23 @@ void AppState::bring_to_front(size_t index) {
   current_ = std::ranges::find(conversations_, shown, &Conversation::id) - begin;
 }
 
-// All but the reply under way, in whose place stands the one that it is to replace; a conversation
-// in which nothing was said yet has no file.
+// All but the reply under way, in whose place stands the one that it is to replace, and until it
+// has a token all that an edited message takes away; a conversation in which nothing was said yet
+// has no file.
 void AppState::save(Conversation& conversation) {
-  if (conversation.messages.empty()) return;
-  std::optional<Message> under_way;
-  if (flight_ && flight_->conversation == conversation.id) {
-    under_way = std::move(conversation.messages.back());
-    conversation.messages.pop_back();
-  }
   std::vector<Message>& messages = conversation.messages;
-  const size_t said = messages.size();
-  if (under_way && said == flight_->first) {
-    messages.insert(messages.end(), flight_->removed.begin(), flight_->removed.end());
+  if (messages.empty()) return;
+  std::vector<Message> unsaved;
+  size_t said = messages.size();
+  if (flight_ && flight_->conversation == conversation.id) {
+    const std::vector<Message>& removed = flight_->removed;
+    const bool as_before =
+        said == flight_->first + 1 || (removed.size() > 1 && messages.back().token_ends.empty());
+    said = as_before ? flight_->first : said - 1;
+    const auto from = messages.begin() + static_cast<ptrdiff_t>(said);
+    unsaved.assign(std::make_move_iterator(from), std::make_move_iterator(messages.end()));
+    messages.erase(from, messages.end());
+    if (as_before) messages.insert(messages.end(), removed.begin(), removed.end());
   }
   try {
     if (store_.save(conversation)) {
@@ -236,7 +239,7 @@ void AppState::save(Conversation& conversation) {
     add_error(e.what());
   }
   messages.resize(said);
-  if (under_way) messages.push_back(std::move(*under_way));
+  std::ranges::move(unsaved, std::back_inserter(messages));
 }
 
 // The seen ones are gone: nothing of them is selected any more.

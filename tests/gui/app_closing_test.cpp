@@ -1,4 +1,5 @@
-// What the store has of a conversation whose window was closed while a reply was under way.
+// What the store has of a conversation whose window was closed, or killed, while a reply was under
+// way.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -73,6 +74,29 @@ TEST_CASE("closing: what was written of a reply stays, unless it was to replace 
       CHECK(texts(f) == before);
     }
   }
+}
+
+TEST_CASE("closing: a crash costs no turns behind an edited message whose reply is to come") {
+  FakeApp f;
+  f.talk("one", {"1"});
+  f.talk("two", {"2"});
+  const Texts before = {"one", "1", "two", "2"};
+  f.app.edit(0, "uno");
+  CHECK(texts(f) == before);
+  f.app.rename(0, "numbers");
+  CHECK(stored(f).title == "numbers");
+  CHECK(texts(f) == before);
+  CHECK(f.app.conversation().messages.size() == 2);
+  CHECK(f.app.conversation().messages[0].text == "uno");
+  const uint64_t id = f.worker.replies.back().id;
+  CHECK(f.app.replying() == id);
+  f.begin(id);
+  CHECK(texts(f) == before);
+  f.round(id, {"eins"});
+  CHECK(texts(f) == Texts{"uno"});
+  f.round(id, {" zwei"});
+  f.end(id, StopReason::kEnd, 2);
+  CHECK(texts(f) == Texts{"uno", "eins zwei"});
 }
 
 }  // namespace specbound::gui::app_closing_test
