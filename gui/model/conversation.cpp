@@ -28,14 +28,13 @@ char small(char c) {
 
 namespace fs = std::filesystem;
 
-// A temporary of write_file, "NAME.json.PID.tmp", whose process is no more.
+// A temporary of write_file, "NAME.json.tmp-PID-N", whose process is no more.
 bool is_left_behind(const std::string& file) {
-  constexpr std::string_view kEnd = ".tmp";
-  if (!file.ends_with(kEnd)) return false;
-  const std::string_view stem = std::string_view(file).substr(0, file.size() - kEnd.size());
-  const size_t dot = stem.rfind('.');
-  if (dot == std::string_view::npos || !stem.substr(0, dot).ends_with(".json")) return false;
-  const auto pid = parse_int(stem.substr(dot + 1));
+  constexpr std::string_view kMark = ".json.tmp-";
+  const size_t at = file.rfind(kMark);
+  if (at == std::string::npos) return false;
+  const std::string_view numbers = std::string_view(file).substr(at + kMark.size());
+  const auto pid = parse_int(numbers.substr(0, numbers.find('-')));
   return pid && *pid > 0 && *pid <= INT32_MAX && kill(static_cast<pid_t>(*pid), 0) != 0 &&
          errno == ESRCH;
 }

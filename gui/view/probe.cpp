@@ -83,7 +83,7 @@ void UiJsonFile::frame(const Probe& probe, const FrameTimes& times, double now) 
   const auto start = std::chrono::steady_clock::now();
   std::string text = ui_json(probe, times);
   if (text != written_) {
-    write_file(path_, text);
+    write_file(path_, text, false);  // of a moment; a frame does not wait for the disk
     written_ = std::move(text);
   }
   const std::chrono::duration<double> cost = std::chrono::steady_clock::now() - start;

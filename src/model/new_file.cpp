@@ -1,6 +1,7 @@
 #include "model/new_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,14 +34,18 @@ std::string followed(const std::string& path) {
 }  // namespace
 
 NewFile::NewFile(const std::string& target) : target_(followed(target)) {
+  struct stat old = {};
+  const bool replaces = ::stat(target_.c_str(), &old) == 0;
   // Named by process so that two writers of one target never share it; a few numbers, because a
   // killed process of the same id may have left its own.
   for (int attempt = 0; attempt < 100 && fd_ < 0; ++attempt) {
     path_ = format("%s.tmp-%d-%d", target_.c_str(), static_cast<int>(::getpid()), attempt);
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    // What stood there may be private: never readable by more people than it was.
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
     if (fd_ < 0 && errno != EEXIST) break;
   }
-  if (fd_ < 0) fail("cannot create the temporary file beside it");
+  if (fd_ < 0) fail("cannot write the temporary file beside it");
+  if (replaces) (void)::fchmod(fd_, old.st_mode & 07777);
 }
 
 NewFile::~NewFile() {
@@ -53,13 +58,14 @@ void NewFile::write(std::span<const std::byte> bytes) {
   if (errno != 0) fail("cannot write the file");
 }
 
-void NewFile::rename_over_target() {
-  if (::fsync(fd_) != 0) fail("cannot write the file to the disk");
+void NewFile::rename_over_target(bool lasting) {
+  if (lasting && ::fsync(fd_) != 0) fail("cannot write the file to the disk");
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) fail("cannot close the file");
   if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot rename the written file");
   renamed_ = true;
+  if (!lasting) return;
   // The rename itself reaches the disk with the directory; some file systems cannot sync one, and
   // the file is whole either way.
   const size_t slash = target_.rfind('/');

@@ -1,5 +1,5 @@
-// A file that is there whole or not at all: written beside its target, then renamed over it. Of a
-// symbolic link the target is what it leads to.
+// A file that is there whole or not at all: written beside its target, then renamed over it, with
+// the permissions of what stood there. Of a symbolic link the target is what it leads to.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,9 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  void rename_over_target();
+  // Waits for the disk, so that a power cut too leaves the old file or the new one; without
+  // `lasting` it may leave half a file.
+  void rename_over_target(bool lasting = true);
 
  private:
   [[noreturn]] void fail(const char* what) const;

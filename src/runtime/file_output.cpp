@@ -8,9 +8,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "descriptor.h"
 #include "error.h"
+#include "model/new_file.h"
 
 namespace specbound {
 
@@ -165,7 +167,7 @@ void make_folder_of(const std::string& path) {
               format("%s: cannot be made: %s", folder.c_str(), error.message().c_str()));
 }
 
-void write_file(const std::string& path, std::string_view text) {
+void write_file(const std::string& path, std::string_view text, bool lasting) {
   const int stream = standard_stream(path);
   if (stream >= 0 || !is_replaceable(path)) {
     std::fflush(stdout);  // what was said before comes before
@@ -175,22 +177,9 @@ void write_file(const std::string& path, std::string_view text) {
     if (error != 0) throw write_error(path, error);
     return;
   }
-  std::error_code ignored;
-  fs::path target = fs::weakly_canonical(path, ignored);  // write through symbolic links
-  if (target.empty()) target = path;
-  const std::string temporary = target.string() + format(".%d.tmp", static_cast<int>(getpid()));
-  struct stat old = {};
-  const bool replaces = stat(target.c_str(), &old) == 0;
-  // What stood there may be private: never readable by more people than it was.
-  const int fd =
-      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, replaces ? 0600 : 0666);
-  if (fd >= 0 && replaces) (void)fchmod(fd, old.st_mode & 07777);
-  int error = fd < 0 ? errno : write_all(fd, text);
-  if (error == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
-  if (error != 0) {
-    if (fd >= 0) unlink(temporary.c_str());
-    throw write_error(path, error);
-  }
+  NewFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.rename_over_target(lasting);
 }
 
 }  // namespace specbound

@@ -41,9 +41,8 @@ void append_file(const std::string& path, std::string_view text);
 // Makes the folders that `path` lies in. Throws Error(kFile).
 void make_folder_of(const std::string& path);
 
-// A small file, whole or not at all: a temporary file beside the target, renamed over it; symbolic
-// links are followed, permissions kept. Devices and pipes are written to directly. Throws
-// Error(kFile).
-void write_file(const std::string& path, std::string_view text);
+// A small file, whole or not at all, as NewFile has it (model/new_file.h). Devices and pipes are
+// written to directly. Throws Error(kFile).
+void write_file(const std::string& path, std::string_view text, bool lasting = true);
 
 }  // namespace specbound

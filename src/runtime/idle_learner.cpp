@@ -112,10 +112,11 @@ bool somebody_killed(int status) {
 IdleLearner::IdleLearner(IdleLearnerOptions options, LearningLock lock)
     : options_(std::move(options)), lock_(std::move(lock)), idle_from_(Clock::now()) {
   std::tie(rounds_, fruitless_) = read_rounds(file("rounds.json"));
-  std::error_code error;  // halves of files that a kill left
+  std::error_code error;  // halves of files that a kill left: heads, and what NewFile wrote
   std::vector<fs::path> halves;
   for (const auto& entry : fs::directory_iterator(options_.folder, error)) {
-    if (entry.path().extension() == ".tmp") halves.push_back(entry.path());
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".tmp" || extension.starts_with(".tmp-")) halves.push_back(entry.path());
   }
   for (const fs::path& half : halves) fs::remove(half, error);
   begin_work();

@@ -39,10 +39,9 @@ bool is_features(std::string_view name) {
   return digits >= 5 && (name == ".bin" || name == ".bin.tmp");
 }
 
-// What a kill leaves of a small file: NAME.PID.tmp.
+// What a kill leaves of a small file, as NewFile names it.
 bool is_half(std::string_view name) {
-  return (name.starts_with("seconds.txt.") || name.starts_with("texts.whole.")) &&
-         name.ends_with(".tmp");
+  return name.starts_with("seconds.txt.tmp-") || name.starts_with("texts.whole.tmp-");
 }
 
 bool is_ours(std::string_view name) {

@@ -287,7 +287,7 @@ TEST_CASE("store: killed while it saves, it leaves the old file or the new one")
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     for (const auto& entry : fs::directory_iterator(dir.path())) {
-      hit += entry.path().extension() == ".tmp";
+      hit += entry.path().extension().string().starts_with(".tmp-");
     }
     std::vector<std::string> problems;
     const auto loaded = store.load(problems);
@@ -303,7 +303,7 @@ TEST_CASE("store: killed while it saves, it leaves the old file or the new one")
   for (const auto& entry : fs::directory_iterator(dir.path())) files += entry.exists();
   CHECK(files == 1);
   // Not what another window is writing.
-  const std::string ours = dir / ("a.json." + std::to_string(getpid()) + ".tmp");
+  const std::string ours = dir / ("a.json.tmp-" + std::to_string(getpid()) + "-0");
   put(ours, "");
   std::vector<std::string> problems;
   store.load(problems);

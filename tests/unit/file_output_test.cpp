@@ -4,14 +4,29 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "expect_error.h"
 #include "temp_dir.h"
+
+namespace file_output_test {
+std::atomic<int> synced_files = 0, synced_folders = 0;
+}
+
+// In place of libc's, so that a test can tell what was waited for.
+extern "C" int fsync(int fd) {
+  struct stat status = {};
+  if (fstat(fd, &status) == 0) {
+    ++(S_ISDIR(status.st_mode) ? file_output_test::synced_folders : file_output_test::synced_files);
+  }
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace file_output_test {
 
@@ -71,6 +86,31 @@ TEST_CASE("a written file is whole, follows links, leaves nothing behind") {
   CHECK_THROWS_AS(write_file("/dev/full", "x"), Error);
   CHECK_NOTHROW(write_file("/dev/null", "x"));
   CHECK(fs::is_character_file("/dev/null"));
+}
+
+TEST_CASE("a written file is on the disk, and so is its name, unless it is of a moment") {
+  const TempDir folder;
+  const int files = synced_files, folders = synced_folders;
+  write_file(folder / "a", "x");
+  CHECK(synced_files == files + 1);
+  CHECK(synced_folders == folders + 1);
+  write_file(folder / "a", "y", false);
+  CHECK(contents(folder / "a") == "y");
+  CHECK(synced_files == files + 1);
+  CHECK(synced_folders == folders + 1);
+}
+
+TEST_CASE("a written file takes no other's temporary, nor what a killed process left") {
+  const TempDir folder;
+  const std::string path = folder / "out.json",
+                    left = format("%s.tmp-%d-0", path.c_str(), getpid());
+  put(left, "half");
+  write_file(path, "whole");
+  CHECK(contents(path) == "whole");
+  CHECK(contents(left) == "half");
+  CHECK(n_files(folder) == 2);
+  check_mentions(expect_error(ErrorCode::kFile, [&] { write_file(folder / "no/such", "x"); }),
+                 {"no/such: cannot write the temporary file beside it: No such file"});
 }
 
 TEST_CASE("a file written bit by bit is emptied first; one that cannot be had is one line") {

@@ -371,9 +371,11 @@ TEST_CASE("idle learner: a round goes on with the conversations and flags that i
   const Rig rig("mkdir -p training; touch training/manifest.json; " + std::string(kBusy), "exit 1");
   std::ofstream(rig.file("conversations.jsonl")) << "first\n";
   std::ofstream(rig.file("new.heads.gguf.123.tmp")) << "half";
+  std::ofstream(rig.file("rounds.json.tmp-123-0")) << "half";
   auto learner = rig.start();
   REQUIRE(wait_until([&] { return rig.has("training/manifest.json"); }));
   CHECK(!rig.has("new.heads.gguf.123.tmp"));
+  CHECK(!rig.has("rounds.json.tmp-123-0"));
   learner.reset();
   std::ofstream(rig.file("conversations.jsonl"), std::ios::app) << "second\n";
   std::filesystem::remove(rig.file("calls"));
