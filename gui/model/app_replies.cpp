@@ -204,8 +204,8 @@ void AppState::undo(Conversation& asked) {
   std::ranges::move(flight.removed, std::back_inserter(asked.messages));
   asked.heard_from = flight.heard_from;
   if (asked.messages.empty()) {
+    remove_file(asked);
     asked.title = flight.title;
-    remove_file(asked.id);
   }
   if (flight.typed) returned_text = std::move(flight.typed);
 }

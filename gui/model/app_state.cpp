@@ -153,12 +153,15 @@ void AppState::remove(size_t index) {
   forget(gone.messages);
   if (flight_ && flight_->conversation == gone.id) stop();
   worker_.forget_conversation(gone.id);
-  remove_file(gone.id);
+  remove_file(gone);
 }
 
-void AppState::remove_file(const std::string& id) {
+void AppState::remove_file(const Conversation& conversation) {
   try {
-    store_.remove(id);
+    if (!store_.remove(conversation.id)) {
+      add_error(told(conversation.title) +
+                ": another window wrote to this conversation; its file stays");
+    }
   } catch (const Error& e) {
     add_error(e.what());
   }

@@ -202,7 +202,7 @@ class AppState {
   Message* message_under_way();
   void bring_to_front(size_t index);
   void save(Conversation& conversation);
-  void remove_file(const std::string& id);
+  void remove_file(const Conversation& conversation);
   void forget(const std::vector<Message>& gone);
   void renew_seed();
   void hear_from_now();

@@ -219,17 +219,19 @@ bool ConversationStore::save(const Conversation& conversation) {
   return anothers;
 }
 
-void ConversationStore::remove(const std::string& id) {
-  if (folder_.empty()) return;
+bool ConversationStore::remove(const std::string& id) {
+  if (folder_.empty()) return true;
   const auto found = kept_.find(id);
   const Kept kept = found == kept_.end() ? Kept{id, version_of(id)} : found->second;
   if (found != kept_.end()) kept_.erase(found);
   const std::string path = path_of(kept.name);
-  if (version_of(kept.name) != kept.version) return;
+  const auto there = version_of(kept.name);
+  if (there && there != kept.version) return false;
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     throw Error(ErrorCode::kFile,
                 format("%s: cannot delete: %s", path.c_str(), std::strerror(errno)));
   }
+  return true;
 }
 
 std::string ConversationStore::new_id() const {

@@ -81,8 +81,9 @@ class ConversationStore {
   // this one last looked, that stays, and this window goes on in a file of its own; whether that is
   // so from now on. Throws Error(kFile).
   bool save(const Conversation& conversation);
-  // Its file, if there is one and no other window has written to it. Throws Error(kFile).
-  void remove(const std::string& id);
+  // Its file, unless another window has written to it: whether there is none now. Throws
+  // Error(kFile).
+  bool remove(const std::string& id);
 
   // A name that no conversation has, neither here nor in another window's hands.
   std::string new_id() const;

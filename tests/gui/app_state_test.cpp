@@ -377,6 +377,17 @@ TEST_CASE("app state: a conversation that is deleted while it is answered") {
   CHECK_FALSE(app.trace().find(id));
 }
 
+TEST_CASE("app state: what another window went on with is not deleted, and an error says so") {
+  FakeApp f;
+  f.talk("one", {"1"});
+  ConversationStore theirs(f.folder / "conversations");
+  std::vector<std::string> problems;
+  theirs.save(theirs.load(problems).at(0));
+  f.app.remove(0);
+  CHECK(f.app.errors == Texts{"one: another window wrote to this conversation; its file stays"});
+  CHECK(f.stored().size() == 1);
+}
+
 TEST_CASE("app state: stored conversations, broken files and files that cannot be written") {
   FakeApp f;
   f.talk("one", {"1"});

@@ -103,8 +103,8 @@ TEST_CASE("store: a save replaces, a removal removes, ids are new") {
   REQUIRE(store.load(problems).size() == 1);
   CHECK(store.load(problems)[0].title == "Other");
   CHECK(store.new_id() != store.new_id());
-  store.remove(c.id);
-  store.remove(c.id);
+  CHECK(store.remove(c.id));
+  CHECK(store.remove(c.id));
   CHECK(store.load(problems).empty());
   CHECK(fs::is_empty(dir / "c"));
 }
@@ -140,10 +140,10 @@ TEST_CASE("store: what another window said in the same conversation is not writt
   third.load(problems);
   other.title = "What they said at last";
   CHECK_FALSE(second.save(other));
-  third.remove(other.id);
-  first.remove(mine.id);
+  CHECK_FALSE(third.remove(other.id));
+  CHECK(first.remove(mine.id));
   CHECK(titles() == std::vector<std::string>{"What they said at last"});
-  second.remove(other.id);
+  CHECK(second.remove(other.id));
   CHECK(titles().empty());
   CHECK(problems.empty());
 }
