@@ -1,6 +1,8 @@
 #include "gui/model/conversation.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <random>
 #include <string_view>
 
+#include "descriptor.h"
 #include "error.h"
 #include "runtime/file_output.h"
 #include "runtime/number_text.h"
@@ -37,6 +40,15 @@ bool is_left_behind(const std::string& file) {
   const auto pid = parse_int(numbers.substr(0, numbers.find('-')));
   return pid && *pid > 0 && *pid <= INT32_MAX && kill(static_cast<pid_t>(*pid), 0) != 0 &&
          errno == ESRCH;
+}
+
+// Windows take turns in a folder, from looking at a file to having put another in its place: this
+// one's lasts as long as what it gets. Where the file system knows no locks nobody waits.
+Descriptor in_turn(const std::string& folder) {
+  Descriptor turn(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  while (turn && flock(turn.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+  return turn;
 }
 
 // Names in a folder, in order; empty where there is no folder yet.
@@ -175,7 +187,10 @@ std::vector<Conversation> ConversationStore::load(std::vector<std::string>& prob
   if (folder_.empty()) return conversations;
   for (const std::string& file : names_in(folder_, problems)) {
     const std::string path = folder_ + "/" + file;
-    if (is_left_behind(file)) unlink(path.c_str());
+    if (is_left_behind(file)) {
+      const Descriptor turn = in_turn(folder_);  // its writer may have its number elsewhere
+      unlink(path.c_str());
+    }
     if (!file.ends_with(kEnd) || file.size() == kEnd.size() || file[0] == '.') continue;
     const std::string id = file.substr(0, file.size() - kEnd.size());
     const auto version = version_of(id);
@@ -210,17 +225,20 @@ bool ConversationStore::save(const Conversation& conversation) {
     throw Error(ErrorCode::kFile,
                 folder_ + ": cannot make a folder for conversations: " + error.message());
   }
+  const std::string json = conversation_json(conversation);
+  const Descriptor turn = in_turn(folder_);
   Kept& kept = kept_.try_emplace(conversation.id, Kept{conversation.id}).first->second;
   const auto there = version_of(kept.name);
   const bool anothers = there && there != kept.version;
   if (anothers) kept = {new_id()};
-  write_file(path_of(kept.name), conversation_json(conversation));
+  write_file(path_of(kept.name), json);
   kept.version = version_of(kept.name);
   return anothers;
 }
 
 bool ConversationStore::remove(const std::string& id) {
   if (folder_.empty()) return true;
+  const Descriptor turn = in_turn(folder_);
   const auto found = kept_.find(id);
   const Kept kept = found == kept_.end() ? Kept{id, version_of(id)} : found->second;
   if (found != kept_.end()) kept_.erase(found);

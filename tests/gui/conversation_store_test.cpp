@@ -12,7 +12,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
+#include <set>
+#include <thread>
 
 #include "error.h"
 #include "runtime/saved_conversation.h"
@@ -146,6 +149,33 @@ TEST_CASE("store: what another window said in the same conversation is not writt
   CHECK(second.remove(other.id));
   CHECK(titles().empty());
   CHECK(problems.empty());
+}
+
+TEST_CASE("store: of two windows that save at once one goes on in a file of its own") {
+  test::TempDir dir;
+  for (int round = 0; round < 10; ++round) {
+    CAPTURE(round);
+    const std::string folder = dir / std::to_string(round);
+    ConversationStore first(folder);
+    const Conversation common = example(first.new_id());
+    first.save(common);
+    ConversationStore second(folder);
+    std::vector<std::string> problems;
+    REQUIRE(second.load(problems).size() == 1);
+    const auto say = [&common](ConversationStore& store, const char* title, bool& apart) {
+      Conversation c = common;
+      c.title = title;
+      apart = store.save(c);
+    };
+    bool ours = false, theirs = false;
+    std::thread other(say, std::ref(second), "theirs", std::ref(theirs));
+    say(first, "ours", ours);
+    other.join();
+    CHECK(ours != theirs);
+    std::set<std::string> titles;
+    for (const Conversation& c : ConversationStore(folder).load(problems)) titles.insert(c.title);
+    CHECK(titles == std::set<std::string>{"ours", "theirs"});
+  }
 }
 
 TEST_CASE("store: a store without a folder keeps nothing") {
