@@ -27,14 +27,10 @@ constexpr size_t kMaxOneOf = 256;               // parts, for each is held again
 constexpr size_t kMaxListed = size_t{1} << 20;  // bytes of merged schemas that are kept
 constexpr size_t kMaxMerged = size_t{8} << 20;  // bytes of schemas that are merged
 
-std::string found_text(const Schema& value) {
-  return json_text(nlohmann::json(value));
-}
-
 class SchemaReader {
  public:
   SchemaReader(const Schema& root, JsonValues& values)
-      : root_(root), values_(values), rules_(values.rules()) {}
+      : root_(root), places_(root), values_(values), rules_(values.rules()) {}
 
   Id read() {
     const Id whole = of(root_, "#");
@@ -77,7 +73,7 @@ class SchemaReader {
     const std::string to = referred_by(schema, place);
     const auto [at, fresh] = referred_.try_emplace(to, 0);
     if (fresh) {
-      const Schema& target = referred(root_, to, place);
+      const Schema& target = places_.referred(to, place);
       at->second = rules_.declare(to);
       open_.push_back({at->second, &target, to});
     }
@@ -146,9 +142,9 @@ class SchemaReader {
   }
 
   // What a schema that is only a reference stands for, so that it can be put together with others.
-  const Schema& resolved(const Schema& schema, const std::string& place) const {
+  const Schema& resolved(const Schema& schema, const std::string& place) {
     if (!schema.is_object() || !schema.contains("$ref")) return schema;
-    return referred(root_, referred_by(schema, place), place);
+    return places_.referred(referred_by(schema, place), place);
   }
 
   // A schema with another of a list; what that costs goes by both, little as the result may be.
@@ -183,12 +179,12 @@ class SchemaReader {
              std::to_string(parts.size()));
     }
     std::vector<Id> all;
-    std::vector<SchemaTraits> traits;
+    std::vector<const SchemaTraits*> traits;
     for (size_t i = 0; i < parts.size(); ++i) {
       const std::string here = place_in(inside, std::to_string(i));
-      if (one) traits.push_back(traits_of(root_, parts[i], here));
+      if (one) traits.push_back(&places_.traits(parts[i], here));
       for (size_t j = 0; one && j < i; ++j) {
-        if (are_disjoint(traits[i], traits[j])) continue;
+        if (are_disjoint(*traits[i], *traits[j])) continue;
         refuse(Code::kUnsupported, place, keyword,
                "schemas that exclude each other by type or by a constant (else anyOf)",
                format("that %zu and %zu may both hold", j, i));
@@ -570,6 +566,7 @@ class SchemaReader {
   };
 
   const Schema& root_;
+  KnownPlaces places_;  // of root_, kept_ beside it
   JsonValues& values_;
   GrammarRules& rules_;
   std::map<std::string, int> referred_;  // rules, by what refers to them

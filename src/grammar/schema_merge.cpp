@@ -117,8 +117,7 @@ Schema without_nullable(Schema schema, const std::string& place) {
   const auto nullable = schema.find("nullable");
   if (nullable == schema.end()) return schema;
   if (!nullable->is_boolean()) {
-    refuse_schema(ErrorCode::kUsage, place, "nullable", "true or false",
-                  json_text(nlohmann::json(*nullable)));
+    refuse_schema(ErrorCode::kUsage, place, "nullable", "true or false", found_text(*nullable));
   }
   const bool adds = *nullable == true;
   schema.erase("nullable");
@@ -130,21 +129,43 @@ Schema without_nullable(Schema schema, const std::string& place) {
   return schema;
 }
 
-const Schema& behind_references(const Schema& root, const Schema& schema,
-                                const std::string& place) {
-  const Schema* at = &schema;
-  for (int i = 0; at->is_object() && at->contains("$ref"); ++i) {
-    const Schema& reference = (*at)["$ref"];
-    if (!reference.is_string() || i == kMostReferences) break;
-    at = &referred(root, reference.get<std::string>(), place);
+std::set<std::string> required_by(const Schema& schema) {
+  std::set<std::string> names;
+  const auto required = schema.find("required");
+  if (required == schema.end() || !required->is_array()) return names;
+  for (const Schema& name : *required) {
+    if (name.is_string()) names.insert(name.get<std::string>());
   }
-  return *at;
+  return names;
 }
 
-bool requires_property(const Schema& schema, const std::string& name) {
-  const auto required = schema.find("required");
-  return required != schema.end() && required->is_array() &&
-         std::ranges::find(*required, Schema(name)) != required->end();
+const Schema& place_of(const Schema& root, const std::string& reference, const std::string& place) {
+  const auto refuse = [&] {
+    refuse_schema(ErrorCode::kUnsupported, place, "$ref", "a place in the schema, as #/$defs/NAME",
+                  '"' + printable(reference) + '"');
+  };
+  if (!reference.starts_with('#')) refuse();
+  const Schema* at = &root;
+  for (size_t begin = 1; begin < reference.size();) {
+    if (reference[begin] != '/') refuse();
+    const size_t end = std::min(reference.find('/', begin + 1), reference.size());
+    std::string key;
+    for (size_t i = begin + 1; i < end; ++i) {
+      const bool escaped = reference[i] == '~' && i + 1 < end;
+      key += !escaped ? reference[i] : reference[++i] == '1' ? '/' : '~';
+    }
+    begin = end;
+    if (const auto found = at->find(key); found != at->end()) {
+      at = &*found;
+    } else if (at->is_array() && !key.empty() && key.size() < 6 &&
+               std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; }) &&
+               std::stoul(key) < at->size()) {
+      at = &(*at)[std::stoul(key)];
+    } else {
+      refuse();
+    }
+  }
+  return *at;
 }
 
 }  // namespace
@@ -176,33 +197,8 @@ void refuse_schema(ErrorCode code, const std::string& place, std::string_view ke
   throw Error(code, message + ": expected " + expected + ", found " + shown(found));
 }
 
-const Schema& referred(const Schema& root, const std::string& reference, const std::string& place) {
-  const auto refuse = [&] {
-    refuse_schema(ErrorCode::kUnsupported, place, "$ref", "a place in the schema, as #/$defs/NAME",
-                  '"' + printable(reference) + '"');
-  };
-  if (!reference.starts_with('#')) refuse();
-  const Schema* at = &root;
-  for (size_t begin = 1; begin < reference.size();) {
-    if (reference[begin] != '/') refuse();
-    const size_t end = std::min(reference.find('/', begin + 1), reference.size());
-    std::string key;
-    for (size_t i = begin + 1; i < end; ++i) {
-      const bool escaped = reference[i] == '~' && i + 1 < end;
-      key += !escaped ? reference[i] : reference[++i] == '1' ? '/' : '~';
-    }
-    begin = end;
-    if (at->is_object() && at->contains(key)) {
-      at = &(*at)[key];
-    } else if (at->is_array() && !key.empty() && key.size() < 6 &&
-               std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; }) &&
-               std::stoul(key) < at->size()) {
-      at = &(*at)[std::stoul(key)];
-    } else {
-      refuse();
-    }
-  }
-  return *at;
+std::string found_text(const Schema& value) {
+  return json_text(nlohmann::json(value));
 }
 
 std::vector<std::string> types_of(const Schema& schema, const std::string& place) {
@@ -214,7 +210,7 @@ std::vector<std::string> types_of(const Schema& schema, const std::string& place
     const std::string word = one.is_string() ? one.get<std::string>() : "";
     if (std::ranges::find(kTypes, word) == std::end(kTypes) || list.empty()) {
       refuse_schema(ErrorCode::kUsage, place, "type", "one or more of " + joined(kTypes),
-                    json_text(nlohmann::json(one)));
+                    found_text(one));
     }
     if (!contains(types, word)) types.push_back(word);
   }
@@ -310,10 +306,27 @@ Schema merged(Schema a, const Schema& other, const std::string& place) {
   return both;
 }
 
-SchemaTraits traits_of(const Schema& root, const Schema& schema, const std::string& place) {
-  SchemaTraits traits;
-  const Schema& at = behind_references(root, schema, place);
-  if (!at.is_object()) return traits;
+const Schema& KnownPlaces::referred(const std::string& reference, const std::string& place) {
+  const Schema*& known = referred_[reference];
+  if (!known) known = &place_of(root_, reference, place);
+  return *known;
+}
+
+const Schema& KnownPlaces::behind_references(const Schema& schema, const std::string& place) {
+  const Schema* at = &schema;
+  for (int i = 0; at->is_object() && at->contains("$ref"); ++i) {
+    const Schema& reference = (*at)["$ref"];
+    if (!reference.is_string() || i == kMostReferences) break;
+    at = &referred(reference.get<std::string>(), place);
+  }
+  return *at;
+}
+
+const SchemaTraits& KnownPlaces::traits(const Schema& schema, const std::string& place) {
+  const Schema& at = behind_references(schema, place);
+  const auto [entry, fresh] = traits_.try_emplace(&at);
+  SchemaTraits& traits = entry->second;
+  if (!fresh || !at.is_object()) return traits;
   traits.types = widened(types_of(at, place));
   if (const auto nullable = at.find("nullable");
       nullable != at.end() && *nullable == true && !traits.types.empty()) {
@@ -322,9 +335,11 @@ SchemaTraits traits_of(const Schema& root, const Schema& schema, const std::stri
   traits.constants = constants(at);
   const auto properties = at.find("properties");
   if (traits.types != std::vector<std::string>{"object"} || properties == at.end()) return traits;
+  const std::set<std::string> required = required_by(at);
   for (const auto& item : properties->items()) {
-    const Schema& value = behind_references(root, item.value(), place);
-    if (!value.is_object() || !requires_property(at, item.key())) continue;
+    if (!required.contains(item.key())) continue;
+    const Schema& value = behind_references(item.value(), place);
+    if (!value.is_object()) continue;
     if (auto known = constants(value)) traits.tags.emplace(item.key(), *std::move(known));
   }
   return traits;

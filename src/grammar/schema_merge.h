@@ -23,9 +23,6 @@ bool says_nothing(std::string_view keyword);
 
 // A place in a schema as messages have it: "#/properties/a"; the begin of a long one.
 std::string place_in(const std::string& place, std::string_view key);
-// What `reference` names in `root`. Throws Error(kUnsupported) for what is in no such place, or in
-// another document.
-const Schema& referred(const Schema& root, const std::string& reference, const std::string& place);
 
 // The types a schema names: words of "null", "boolean", "integer", "number", "string", "array",
 // "object"; empty: it names none. Throws Error(kUsage).
@@ -46,12 +43,31 @@ struct SchemaTraits {
   std::optional<std::set<nlohmann::json>> constants;
   std::map<std::string, std::set<nlohmann::json>> tags;  // constants of properties it requires
 };
-// `root`: for references.
-SchemaTraits traits_of(const Schema& root, const Schema& schema, const std::string& place);
+// What was found out of the places in a schema, each once however often it is asked for: lists of
+// definitions are searched from their beginnings, and traits may lie behind many references.
+class KnownPlaces {
+ public:
+  // `root` must outlive it.
+  explicit KnownPlaces(const Schema& root) : root_(root) {}
+
+  // What `reference` names. Throws Error(kUnsupported) for what is in no such place, or in another
+  // document.
+  const Schema& referred(const std::string& reference, const std::string& place);
+  // Of a schema that stays where it is.
+  const SchemaTraits& traits(const Schema& schema, const std::string& place);
+
+ private:
+  const Schema& behind_references(const Schema& schema, const std::string& place);
+
+  const Schema& root_;
+  std::map<std::string, const Schema*> referred_;
+  std::map<const Schema*, SchemaTraits> traits_;
+};
 // No value is allowed by both: their types differ, or a constant does, their own or that of a
 // property that both require. False where that is not known.
 bool are_disjoint(const SchemaTraits& a, const SchemaTraits& b);
 
+std::string found_text(const Schema& value);  // as JSON, for messages
 // "json_schema: PLACE: KEYWORD: expected .., found .."
 [[noreturn]] void refuse_schema(ErrorCode code, const std::string& place, std::string_view keyword,
                                 const std::string& expected, const std::string& found);

@@ -155,6 +155,16 @@ TEST_CASE("schemas: what is not followed is an error that names keyword and plac
   check_refused(R"({"properties": {"a": false}, "required": ["a"]})", kUsage, {"false"});
 }
 
+TEST_CASE("schemas: what tells the parts of oneOf apart may lie behind references") {
+  const std::string first = R"({"$defs": {"t": {"$ref": "#/$defs/a"}, "a": {"const": "a"}},
+      "oneOf": [{"type": "object", "properties": {"k": {"$ref": "#/$defs/t"}})";
+  const std::string second = R"(}, {"type": "object", "properties": {"k": {"const": "b"}},
+      "required": ["k"]}]})";
+  CHECK(takes(first + R"(, "required": ["k"])" + second, R"({"k":"b"})"));
+  CHECK(takes(first + R"(, "required": ["k"])" + second, R"({"k":"a"})"));
+  check_refused(first + second, ErrorCode::kUnsupported, {"oneOf", "may both hold"});
+}
+
 TEST_CASE("schemas: many values are read in one way") {
   std::string many = "{\"enum\":[\"\",\"value\",1,12,123";
   for (int i = 0; i < 9000; ++i) many += format(",\"value %d\"", i);
@@ -250,6 +260,22 @@ TEST_CASE("schemas: hostile ones are refused or bounded") {
   }
   CHECK_NOTHROW(Grammar::from_json_schema("{\"oneOf\":[" + parts + "]}"));
   check_refused("{\"oneOf\":[" + parts + ",{\"const\":\"a\"}]}", kLimit, {"oneOf", "256"});
+  // So is what a part refers to, of hundreds of lists that have it: here 800 required properties,
+  // each behind up to 16 references, of which each is looked for among 800.
+  std::string places = R"({"$defs":{"x":{"type":"object","properties":{)", must, chains, uses;
+  for (int i = 0; i < 800; ++i) {
+    const std::string comma = i > 0 ? "," : "";
+    places += comma + format(R"("k%d":{"$ref":"#/$defs/d%d"})", i, i);
+    must += comma + format(R"("k%d")", i);
+    chains += i % 16 == 15 ? format(R"(,"d%d":{"type":"string"})", i)
+                           : format(R"(,"d%d":{"$ref":"#/$defs/d%d"})", i, i + 1);
+  }
+  for (int i = 0; i < 500; ++i) {
+    uses +=
+        (i > 0 ? "," : "") + format(R"("p%d":{"oneOf":[{"$ref":"#/$defs/x"},{"type":"null"}]})", i);
+  }
+  CHECK_NOTHROW(Grammar::from_json_schema(places + "},\"required\":[" + must + "]}" + chains +
+                                          "},\"properties\":{" + uses + "}}"));
   std::string names = "{\"additionalProperties\":true,\"properties\":{\"" + std::string(300, 'a');
   check_refused(names + "\":{}}}", kLimit, {"names", "256"});
 }
