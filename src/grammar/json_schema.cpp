@@ -104,6 +104,7 @@ class SchemaReader {
       refuse(Code::kUsage, place, "", "a schema, an object", found_text(schema));
     }
     check_keywords(schema, place);
+    if (&schema != &root_) check_no_resource(schema, place);
     if (schema.contains("$ref")) return reference(schema, place);
     if (schema.contains("allOf")) return all_of(schema, place);
     for (const char* keyword : {"anyOf", "oneOf"}) {
@@ -149,6 +150,7 @@ class SchemaReader {
 
   // A schema with another of a list; what that costs goes by both, little as the result may be.
   Schema together(Schema a, const Schema& part, const char* keyword, const std::string& place) {
+    check_no_resource(part, place);
     const Schema& other = resolved(part, place);
     merged_bytes_ += a.dump().size() + other.dump().size();
     if (merged_bytes_ > kMaxMerged) {

@@ -164,6 +164,7 @@ const Schema& place_of(const Schema& root, const std::string& reference, const s
     } else {
       refuse();
     }
+    check_no_resource(*at, place);
   }
   return *at;
 }
@@ -199,6 +200,17 @@ void refuse_schema(ErrorCode code, const std::string& place, std::string_view ke
 
 std::string found_text(const Schema& value) {
   return json_text(nlohmann::json(value));
+}
+
+bool is_resource(const Schema& schema) {
+  const auto id = schema.find("$id");
+  return id != schema.end() && id->is_string() && !id->get<std::string>().starts_with('#');
+}
+
+void check_no_resource(const Schema& schema, const std::string& place) {
+  if (!is_resource(schema)) return;
+  refuse_schema(ErrorCode::kUnsupported, place, "$id",
+                "it on the whole schema alone, where references begin", found_text(schema["$id"]));
 }
 
 std::vector<std::string> types_of(const Schema& schema, const std::string& place) {

@@ -23,6 +23,11 @@ bool says_nothing(std::string_view keyword);
 
 // A place in a schema as messages have it: "#/properties/a"; the begin of a long one.
 std::string place_in(const std::string& place, std::string_view key);
+// It has a name of its own, so that references in it begin there. A name that begins with # is of
+// a place alone.
+bool is_resource(const Schema& schema);
+// Throws Error(kUnsupported) for one, which below the whole schema is not followed.
+void check_no_resource(const Schema& schema, const std::string& place);
 
 // The types a schema names: words of "null", "boolean", "integer", "number", "string", "array",
 // "object"; empty: it names none. Throws Error(kUsage).
@@ -50,8 +55,8 @@ class KnownPlaces {
   // `root` must outlive it.
   explicit KnownPlaces(const Schema& root) : root_(root) {}
 
-  // What `reference` names. Throws Error(kUnsupported) for what is in no such place, or in another
-  // document.
+  // What `reference` names. Throws Error(kUnsupported) for what is in no such place, in another
+  // document, or in a resource of its own.
   const Schema& referred(const std::string& reference, const std::string& place);
   // Of a schema that stays where it is.
   const SchemaTraits& traits(const Schema& schema, const std::string& place);

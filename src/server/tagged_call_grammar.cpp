@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "grammar/json_schema.h"
+#include "grammar/schema_merge.h"
 #include "json/json_reader.h"
 
 namespace specbound::server {
@@ -135,6 +136,8 @@ class TaggedCall {
     const std::string place = "#/properties/" + name;
     if (name.empty() || name.find_first_of("<>\n") != name.npos)
       refuse_value(place, "a name of signs");
+    // Nothing comes with what has a name of its own: its references begin there.
+    if (is_resource(property)) refuse_value(place, "$id");
     Parts parts = key(name);
     const bool is_text = std::ranges::count(tool_.text_parameters, name) > 0;
     if (is_text) {
