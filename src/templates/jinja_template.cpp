@@ -94,7 +94,14 @@ class Rendered final : public JinjaTemplate {
         knows_developers_(source.find("developer") != source.npos) {
     format_ = find_reply_format(source);
     for (const std::string_view mark : format_.think_marks()) marks_.emplace(mark);
-    learn();
+    try {
+      learn();
+    } catch (const Unusable&) {
+      // Those for conversations with tools alone go through them unasked, and fail on none: with
+      // transformers too, which has others beside them.
+      says_none_ = false;
+      learn();
+    }
     learn_more();
   }
 
@@ -190,6 +197,12 @@ class Rendered final : public JinjaTemplate {
     for (const ChatMessage& message : in.messages) out.messages.push_back(dict(message));
     out.variables = in.variables;
     if (!in.tools.empty()) out.variables.emplace_back("tools", in.tools);
+    // As transformers has them where there are none; what is undefined is no none.
+    for (const char* name : {"tools", "documents"}) {
+      const auto is_named = [name](const auto& variable) { return variable.first == name; };
+      if (!says_none_ || std::ranges::any_of(out.variables, is_named)) continue;
+      out.variables.emplace_back(name, ChatValue());
+    }
     out.bos_token = tokens.bos;
     out.eos_token = tokens.eos;
     out.reply_marks = tokens.of_replies;
@@ -482,6 +495,7 @@ class Rendered final : public JinjaTemplate {
   jinja::Template template_;
   const Tokens tokens_;
   std::string lead_;
+  bool says_none_ = true;  // of tools and documents that are not there
   bool knows_developers_;  // until it is known: it speaks of them
   bool takes_system_ = true;
   bool takes_calls_ = true;  // until it is known

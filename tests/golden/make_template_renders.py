@@ -3,7 +3,8 @@
 
 usage: make_template_renders.py > template_renders.json    (needs jinja2)
 
-conversations: lists of messages. A reply is asked for if the last is a user's.
+conversations: lists of messages. A reply is asked for if the last is a user's. Tools and documents
+are None, as transformers has them, but left out of templates that fail on that (absent()).
 templates: every file of tests/data/chat-templates and the classic ones, each with the layout it
 must be recognized as (null: none of ours) and what Jinja2 makes of the conversations, in order:
 those of a family all, others the first few. A render is a text, which begins with the template's
@@ -126,11 +127,26 @@ def messages(conversation):
     return [{"role": role, "content": content} for role, content in conversation]
 
 
+def absent(template):
+    """The variables of tools and documents where there are none. Templates that are for tools alone
+    fail on None, with transformers too, which has others beside them: they get nothing."""
+    none = {"tools": None, "documents": None}
+    try:
+        template.render(messages=messages(CONVERSATIONS[0]), bos_token="<s>", eos_token="</s>",
+                        add_generation_prompt=True, **none)
+    except Refused:
+        return none
+    except Exception:  # whatever Jinja2 and Python refuse
+        return {}
+    return none
+
+
 def render(template, conversation):
     try:
         return template.render(messages=messages(conversation), bos_token="<s>",
                                eos_token="</s>",
-                               add_generation_prompt=conversation[-1][0] == USER)
+                               add_generation_prompt=conversation[-1][0] == USER,
+                               **absent(template))
     except Refused:
         return None
     except Exception:  # whatever Jinja2 and Python refuse

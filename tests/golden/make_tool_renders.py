@@ -14,7 +14,7 @@ import json
 import os
 import sys
 
-from make_template_renders import FILES, Refused, make_environment
+from make_template_renders import FILES, Refused, absent, make_environment
 
 WEATHER = {"type": "function", "function": {
     "name": "get_weather",
@@ -117,7 +117,8 @@ CASES = [
 
 def render(template, given):
     return template.render(messages=given["messages"], bos_token="<s>", eos_token="</s>",
-                           add_generation_prompt=given["ask"], **given["variables"])
+                           add_generation_prompt=given["ask"],
+                           **{**absent(template), **given["variables"]})
 
 
 def fnv1a(data):

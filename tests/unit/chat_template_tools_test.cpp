@@ -399,6 +399,29 @@ TEST_CASE("template tools: developers and variables go where the template has th
             .find("Today Date: 1 May 2030") != std::string::npos);
 }
 
+TEST_CASE("template tools: without tools and documents these are none, as with transformers") {
+  const Opened model;
+  const std::vector<ChatMessage> user = {{Role::kUser, "Hi"}};
+  const std::string talk =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}";
+  const std::string each =
+      "{% for t in tools %}{{ t.function.name }}: {{ t.function.description }} "
+      "{% endfor %}";
+  const auto text = [&](const std::string& jinja, const ChatInput& input) {
+    return ChatTemplate::from_text(model.gguf, jinja, "own.jinja")->text(input);
+  };
+  const std::string asks = "{% if tools is not none %}" + each +
+                           "{% endif %}{% if documents is not none %}documents {% endif %}" + talk;
+  CHECK(text(asks, {.messages = user}) == "<user>Hi</user>");
+  CHECK(text(asks, {.messages = user, .tools = tools("")}) == "look: Looks. <user>Hi</user>");
+  CHECK(text(asks, {.messages = user, .variables = {{"documents", "a"}}}) ==
+        "documents <user>Hi</user>");
+  // One that is for tools alone fails on none; of what is undefined it has no tool.
+  CHECK(text(each + talk, {.messages = user}) == "<user>Hi</user>");
+  CHECK(text(each + talk, {.messages = user, .tools = tools("")}) ==
+        "look: Looks. <user>Hi</user>");
+}
+
 TEST_CASE("template tools: a template that cannot be used is an error that says why") {
   const Opened model;
   const auto error = [&](const std::string& jinja) {
