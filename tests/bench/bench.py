@@ -80,8 +80,8 @@ def commit():
     revision = git("rev-parse", "--short=12", "HEAD")
     if not revision:
         return "none"
-    changed = git("status", "--porcelain", "--", "CMakeLists.txt", "src", "kernels",
-                  "tests/bench/*.cpp", "tests/bench/*.h", "tests/bench/*.cu*")
+    changed = git("status", "--porcelain", "--", "CMakeLists.txt", "src", "kernels", "gui",
+                  "models", "tests/bench/*.cpp", "tests/bench/*.h", "tests/bench/*.cu*")
     return revision + ("-dirty" if changed else "")
 
 

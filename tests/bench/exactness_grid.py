@@ -14,7 +14,6 @@ Run by exactness_grid.sh, which builds what is needed.
 import argparse
 import collections
 import concurrent.futures
-import datetime
 import hashlib
 import itertools
 import json
@@ -205,19 +204,14 @@ def grouped(results, *fields):
             for key, group in groups.items()]
 
 
-def report(results, a, machine, kernels):
+def report(results, a, kernels):
     differences = [r["difference"] for r in results.values() if r["difference"]]
     rows = collections.Counter()
     for result in results.values():
         rows.update(result["rows_in_passes_of"])
     prompts = {result["prompts"] for result in results.values()}
-    command = ["tests/bench/exactness_grid.sh", *(["--quick"] if a.quick else []), "--jobs",
-               str(a.jobs)]
     by_speculator = grouped(results, "speculator")
     return dict(
-        bench="exactness_grid",
-        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
-        commit=bench.commit(), command=shlex.join(command), hardware=machine,
         settings=dict(prompts=sorted(prompts), tokens_per_reply=a.tokens,
                       temperatures=TEMPERATURES, filters=list(FILTERS), penalties=PENALTIES,
                       w_max=[WIDTHS[0], WIDTHS[-1]], speculators=SPECULATORS,
@@ -255,7 +249,7 @@ def main():
                 a.fresh)
     results = run_all(processes, kept, models, a)
 
-    summary = report(results, a, machine, kernels)
+    summary = report(results, a, kernels)
     for entry in summary["by_variant"]:
         print(f"{entry['model']:16} {entry['isa']:9} {entry['threads']} thread(s) "
               f"{entry['speculator']:9} {entry['cells']:5} cells, CR {entry['mean_cr']:.2f}, "
@@ -264,8 +258,9 @@ def main():
           f"and {summary['kv_compared']} K/V compared: {summary['differences']} differences")
     output = a.output or (None if a.quick else bench.RESULTS / "exactness_grid.json")
     if output:
-        pathlib.Path(output).write_text(json.dumps(summary, indent=1) + "\n")
-        print(f"written: {output}")
+        command = ["tests/bench/exactness_grid.sh", *(["--quick"] if a.quick else []), "--jobs",
+                   a.jobs]
+        bench.write_report(pathlib.Path(output), "exactness_grid", command, machine, **summary)
     # A grid that compared nothing worth comparing proves nothing.
     forced = next(e for e in summary["by_speculator"] if e["speculator"] == "forced")
     unseen = [n for n in range(1, 17) if not summary["rows_in_passes_of"].get(str(n))]

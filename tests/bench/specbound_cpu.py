@@ -133,7 +133,8 @@ def main():
     if a.llamacpp_python:
         results += [against_llamacpp(a, threads) for threads in a.threads]
     bench.write_results("specbound_cpu", a, dict(dialogues=a.count, n_predict=128, min_tokens=16),
-                        results, machine)
+                        results, machine,
+                        more_flags=["--count", a.count, *(["--only", *a.only] if a.only else [])])
 
 
 if __name__ == "__main__":

@@ -73,7 +73,8 @@ def main():
     for temperature in specbound_cpu.TEMPERATURES:
         rounds, drafting = record(a, temperature)
         results += [measure(a, threads, temperature, rounds, drafting) for threads in a.threads]
-    bench.write_results("specbound_memory", a, dict(prompt=PROMPT, tokens=TOKENS), results, machine)
+    bench.write_results("specbound_memory", a, dict(prompt=PROMPT, tokens=TOKENS), results, machine,
+                        more_flags=["--count", a.count])
 
 
 if __name__ == "__main__":

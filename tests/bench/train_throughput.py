@@ -8,11 +8,7 @@ second, a third of each being prompt. Run by train_throughput.sh, which builds w
 """
 
 import argparse
-import datetime
-import json
 import pathlib
-import re
-import shlex
 
 import bench
 
@@ -67,20 +63,13 @@ def main():
                       f"{rate['median']:.0f} tokens a second")
     command = ["tests/bench/train_throughput.sh", "--processes", a.processes, *shape, "--threads",
                a.threads, "--models", *a.models, "--lengths", *a.lengths, "--seconds", a.seconds]
-    report = dict(
-        bench="train_throughput",
-        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
-        commit=bench.commit(), command=shlex.join(map(str, command)), hardware=machine,
+    bench.write_report(
+        a.output, "train_throughput", command, machine,
         settings=dict(rows=a.rows, shortlist=a.shortlist, batch=a.batch, threads=a.threads, dim=256,
                       heads="chained at 0 (three steps), folded at 2, 4, 8",
                       hidden_states="at layers 0 and the last", processes=a.processes,
                       statistic="median over processes"),
         results=results)
-    # Lists of numbers on one line each.
-    text = re.sub(r"\[[\s\d.,]+\]", lambda match: re.sub(r"\s+", " ", match[0]),
-                  json.dumps(report, indent=1))
-    a.output.write_text(text + "\n")
-    print(f"\nwritten: {a.output}")
 
 
 if __name__ == "__main__":

@@ -183,10 +183,10 @@ class Session(unittest.TestCase):
         self.assertIn("out of time", said)
 
     def test_a_call_that_ends_early_goes_on_with_the_next(self):
-        self.say("wait", "11")
-        said = self.run_stages("tests", "jit_75", "jit_80", flags=["--total", 15])
+        self.say("wait", "3")
+        said = self.run_stages("tests", "jit_75", "jit_80", flags=["--total", 7])
         self.assertEqual(self.result("tests")["passed"], len(CASES))
-        self.assertRegex(said, r"(?m)^not reached in 15 s: jit_75 jit_80")
+        self.assertRegex(said, r"(?m)^not reached in 7 s: jit_75 jit_80")
         self.say("wait", "0")
         said = self.run_stages("tests", "jit_75", "jit_80")
         self.assertRegex(said, r"(?s)before +tests.*ok +jit_75.*ok +jit_80")
@@ -195,7 +195,7 @@ class Session(unittest.TestCase):
 
     def test_a_stage_that_the_call_cut_short_is_run_again(self):
         self.say("wait", "30")
-        self.run_stages("tests", flags=["--total", 12])
+        self.run_stages("tests", flags=["--total", 6])
         self.assertTrue(self.result("tests")["cut_short"])
         self.say("wait", "0")
         self.assertRegex(self.run_stages("tests"), r"(?m)^ok +tests +10 passed")

@@ -305,7 +305,7 @@ class Pull(HubCase):
         self.assertEqual(self.hub.headers("cdn")[-1]["range"], "bytes=500000-")
 
     def test_room_on_the_disk_is_asked_for_first(self):
-        self.hub.listed[FILE] = {"lfs": {"oid": "0" * 64, "size": 1 << 42}}
+        self.hub.listed[FILE] = {"lfs": {"oid": "0" * 64, "size": 1 << 60}}
         self.refuse("pull", NAME, says=("of free disk, found",))
         self.assertEqual(self.hub.count("resolve"), 0)
 

@@ -8,6 +8,7 @@
 
 #include "engine_rig.h"
 #include "forwarding_backend.h"
+#include "sanitized.h"
 #include "tune/measure_costs.h"
 
 namespace cost_model_test {
@@ -169,6 +170,7 @@ TEST_CASE("measured costs: what is still under way when a call returns is its co
   const CostModel costs = measure_costs(backend, nullptr, options);
   // Half of it where plain tokens came out faster than their parts.
   CHECK(costs.layer[1] + costs.pass > 0.4 * LateBackend::kLayerSeconds);
+  if (kSanitized) return;                                   // all else takes as long then
   CHECK(costs.logits[1] < 4 * LateBackend::kLayerSeconds);  // of 8 that may have been pending
   CHECK(costs.check("lens", 97) < 0.5 * LateBackend::kLayerSeconds);  // of 1
 }

@@ -28,6 +28,7 @@
 #include "corpus/running_time.h"
 #include "error.h"
 #include "read_file.h"
+#include "sanitized.h"
 #include "temp_dir.h"
 
 namespace idle_learner_test {
@@ -158,7 +159,11 @@ TEST_CASE(
     CHECK(wait_until([&] { return state_of(pid).state == 'R'; }));
   }
   std::ranges::sort(latencies);
-  CHECK(latencies[2] < 50ms);  // one may be the machine's
+  if (kSanitized) {
+    MESSAGE("SKIP the limit of 50 ms: tests run beside this one");
+  } else {
+    CHECK(latencies[2] < 50ms);  // one may be the machine's
+  }
   CHECK(rig.calls().find("train-heads") == rig.calls().rfind("train-heads"));  // one process
 }
 
@@ -259,7 +264,7 @@ TEST_CASE("idle learner: what is measured is measured anew after other work") {
   const pid_t pid = rig.pid();
   const auto begin = Clock::now();
   work(*learner);
-  CHECK(Clock::now() - begin < 50ms);
+  if (!kSanitized) CHECK(Clock::now() - begin < 50ms);
   CHECK(wait_until([&] { return kill(pid, 0) != 0; }));
   REQUIRE(wait_until([&] { return rig.has("heads.gguf"); }));
   CHECK(learner->status().find("ended with") == std::string::npos);  // no failure

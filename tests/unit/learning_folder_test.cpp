@@ -5,12 +5,12 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "corpus/corpus.h"
 #include "expect_error.h"
+#include "process_state.h"
 #include "read_file.h"
 #include "temp_dir.h"
 
@@ -26,18 +26,11 @@ namespace fs = std::filesystem;
 // The data of this person go into a folder of the test's own.
 class DataHome {
  public:
-  DataHome() {
-    if (const char* old = std::getenv("XDG_DATA_HOME")) old_ = old;
-    setenv("XDG_DATA_HOME", folder_.path().c_str(), 1);
-  }
-  ~DataHome() {
-    old_.empty() ? unsetenv("XDG_DATA_HOME") : setenv("XDG_DATA_HOME", old_.c_str(), 1);
-  }
   std::string operator/(const std::string& name) const { return folder_ / name; }
 
  private:
   TempDir folder_;
-  std::string old_;
+  Environment data_{"XDG_DATA_HOME", folder_.path().c_str()};
 };
 
 SavedConversation conversation(const std::string& text) {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -44,16 +43,15 @@ HeadDefaults folded() {
 struct Home {
   TempDir folder;
   CacheFolder cache{folder / "cache"};
+  Environment data{"XDG_DATA_HOME", (folder / "data").c_str()};
   std::string model = folder / "m.gguf", beside = folder / "m.heads.gguf";
   std::string learnt;
 
   Home() {
-    setenv("XDG_DATA_HOME", (folder / "data").c_str(), 1);
     const std::string fingerprint = model_fingerprint(tiny(kLayers).gguf);
     make_learning_folder(learning_folder(fingerprint));
     learnt = learnt_heads(fingerprint);
   }
-  ~Home() { unsetenv("XDG_DATA_HOME"); }
 
   std::unique_ptr<Speculation> open(std::vector<std::string> arguments = {}) const {
     arguments.insert(arguments.begin(), {"--speculator", "auto"});

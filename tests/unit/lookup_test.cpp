@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "sanitized.h"
 #include "tiny_datastore.h"
 #include "tiny_gguf.h"
 
@@ -125,15 +126,20 @@ TEST_CASE("lookup: counts are of the places of one order") {
 
 TEST_CASE("lookup: 32,768 tokens are indexed in well under 20 ms") {
   const Text text = random_text(32768, 5000, 1);
-  LookupIndex index;
-  const auto begin = std::chrono::steady_clock::now();
-  index.assign(text);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  CHECK(index.text().size() == text.size());
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  CHECK(took.count() < 0.2);  // ten times the bound: the machine may be busy, and tests are at -O0
+  double least = 1;  // seconds
+  for (int turn = 0; turn < 5; ++turn) {
+    LookupIndex index;
+    const auto begin = std::chrono::steady_clock::now();
+    index.assign(text);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    least = std::min(least, took.count());
+    CHECK(index.text().size() == text.size());
+  }
+#ifdef NDEBUG
+  // Ten times the bound: the machine may be busy, and tests are at -O0.
+  CHECK(least < (kSanitized ? 1.0 : 0.2));
 #else
-  MESSAGE("SKIP the time bound: it holds for Release builds without sanitizers");
+  MESSAGE("SKIP the time bound: it holds for Release builds");
 #endif
 }
 

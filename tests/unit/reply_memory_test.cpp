@@ -5,11 +5,11 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
 #include "expect_error.h"
+#include "process_state.h"
 #include "read_file.h"
 #include "temp_dir.h"
 
@@ -88,9 +88,7 @@ TEST_CASE("reply memory: what is no memory of the model is refused") {
 
 TEST_CASE("reply memory: forgetting deletes the memories of all models and nothing else") {
   const TempDir folder;
-  const char* old = std::getenv("XDG_STATE_HOME");
-  const std::string before = old ? old : "";
-  setenv("XDG_STATE_HOME", folder.path().c_str(), 1);
+  const Environment state("XDG_STATE_HOME", folder.path().c_str());
   CHECK(forget_replies() == 0);
   LookupMemory memory;
   memory.add(Text{1});
@@ -104,11 +102,6 @@ TEST_CASE("reply memory: forgetting deletes the memories of all models and nothi
   read_reply_memory(one, kVocab, none);
   CHECK(tokens_of(none).empty());
   CHECK(read_file(folder / "specbound/history") == "typed\n");
-  if (old) {
-    setenv("XDG_STATE_HOME", before.c_str(), 1);
-  } else {
-    unsetenv("XDG_STATE_HOME");
-  }
 }
 
 }  // namespace reply_memory_test

@@ -212,9 +212,11 @@ TEST_CASE("files cut short, longer, of other bytes or of another kind are not ta
   chmod(path.c_str(), 0620);  // others may write it
   CHECK(!rig.taken());
   chmod(path.c_str(), 0600);
-  if (geteuid() == 0) {
-    REQUIRE(chown(path.c_str(), 1, 1) == 0);
+  // Not every root may: in a container nobody else may be known.
+  if (chown(path.c_str(), 1, 1) == 0) {
     CHECK(!rig.taken());
+  } else {
+    MESSAGE("SKIP another owner: this user cannot give files away");
   }
 }
 
