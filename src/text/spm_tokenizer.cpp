@@ -227,7 +227,7 @@ int32_t SpmTokenizer::mergeable(std::string_view text) const {
   return may ? id : -1;
 }
 
-void SpmTokenizer::encode_text(std::string_view text, Merger& merger,
+void SpmTokenizer::encode_text(std::string_view text, bool begins, Merger& merger,
                                std::vector<int32_t>& ids) const {
   merger.after_unknown = false;
   int last = -1;
@@ -238,7 +238,7 @@ void SpmTokenizer::encode_text(std::string_view text, Merger& merger,
     merger.add(character);
     last = last_class(character);
   };
-  if (add_space_prefix_) add(kSpace);
+  if (begins && add_space_prefix_) add(kSpace);
   while (!text.empty()) {
     const std::string_view character = text.substr(0, character_size(text));
     add(character == " " ? kSpace : character);
@@ -249,8 +249,8 @@ void SpmTokenizer::encode_text(std::string_view text, Merger& merger,
 
 std::vector<int32_t> SpmTokenizer::encode(std::string_view text, EncodeOptions options) const {
   Merger merger(*this);
-  const auto encode_part = [&](std::string_view part, std::vector<int32_t>& ids) {
-    encode_text(part, merger, ids);
+  const auto encode_part = [&](std::string_view part, bool begins, std::vector<int32_t>& ids) {
+    encode_text(part, begins, merger, ids);
   };
   return encode_around_specials(text, options, encode_part);
 }

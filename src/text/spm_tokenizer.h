@@ -39,7 +39,8 @@ class SpmTokenizer final : public VocabularyTokenizer {
   void find_bytes(const Gguf& gguf);
   void find_joins();
   int32_t mergeable(std::string_view text) const;  // -1: no token that merging may produce
-  void encode_text(std::string_view text, Merger& merger, std::vector<int32_t>& ids) const;
+  void encode_text(std::string_view text, bool begins, Merger& merger,
+                   std::vector<int32_t>& ids) const;
 
   bool add_space_prefix_ = true;
   std::vector<uint32_t> ranks_;          // [vocab_size] of the score: 0 is the highest

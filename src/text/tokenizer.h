@@ -1,6 +1,7 @@
 // Text to token ids and back, with the vocabulary of a GGUF file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,10 +13,17 @@
 
 namespace specbound {
 
+// Of a text that others have written in, as messages are in a rendered conversation.
+struct TextOrigin {
+  std::vector<bool> input;   // [bytes]: theirs; control tokens that hold one of these stay text
+  std::vector<size_t> cuts;  // ascending: no token reaches across, nor is a space put there
+};
+
 struct EncodeOptions {
   bool add_special = true;  // BOS/EOS where the file asks for them (add_bos_token, add_eos_token)
   bool parse_special =
       false;  // turn the text of control tokens into those tokens; off for user text
+  const TextOrigin* origin = nullptr;  // null: the caller has written all of it
 };
 
 class Tokenizer {

@@ -143,20 +143,40 @@ void SpecialTokens::prepare() {
 }
 
 std::optional<SpecialTokens::Match> SpecialTokens::find(std::string_view text, size_t from,
-                                                        bool parse_special) const {
+                                                        bool parse_special,
+                                                        const std::vector<bool>* input) const {
   if (!any_[parse_special]) return std::nullopt;
   for (size_t at = from; at < text.size(); ++at) {
     if (!starts_[parse_special][static_cast<unsigned char>(text[at])]) continue;
-    if (const auto match = match_at(text, at, parse_special)) return match;
+    const auto match = match_at(text, at, parse_special, input);
+    if (match && !(input && hides_own(text, *match, *input))) return match;
   }
   return std::nullopt;
+}
+
+// A message that ends as a user-defined token begins must not take the control token behind it.
+bool SpecialTokens::hides_own(std::string_view text, const Match& match,
+                              const std::vector<bool>& input) const {
+  const auto is_own = [&](const Match& m) {
+    const auto first = input.begin() + static_cast<ptrdiff_t>(m.position);
+    const auto last = first + static_cast<ptrdiff_t>(m.size);
+    return std::find(first, last, true) == last;
+  };
+  if (!match.always || is_own(match)) return false;
+  for (size_t at = match.position + 1; at < match.position + match.size; ++at) {
+    const auto other = input[at] ? std::nullopt : match_at(text, at, true, &input);
+    if (other && !other->always && is_own(*other)) return true;
+  }
+  return false;
 }
 
 // Narrows the sorted entries byte by byte to those that begin like the text here. The entry that
 // ends with this byte, if any, is the first of them.
 std::optional<SpecialTokens::Match> SpecialTokens::match_at(std::string_view text, size_t position,
-                                                            bool parse_special) const {
+                                                            bool parse_special,
+                                                            const std::vector<bool>* input) const {
   std::optional<Match> longest;
+  bool any = parse_special;  // not those alone that are always matched
   auto first = entries_.begin(), last = entries_.end();
   for (size_t n = 0; position + n < text.size(); ++n) {
     const auto wanted = static_cast<unsigned char>(text[position + n]);
@@ -165,8 +185,9 @@ std::optional<SpecialTokens::Match> SpecialTokens::match_at(std::string_view tex
     first = std::partition_point(first, last, [&](const Entry& e) { return byte_of(e) < wanted; });
     last = std::partition_point(first, last, [&](const Entry& e) { return byte_of(e) == wanted; });
     if (first == last) break;
+    if (input && (*input)[position + n]) any = false;
     if (first->text.size() == n + 1) {
-      if (parse_special || first->always) longest = Match{position, n + 1, first->id};
+      if (any || first->always) longest = Match{position, n + 1, first->id, first->always};
       if (last - first == 1) break;
     }
   }
@@ -248,7 +269,7 @@ Vocabulary Vocabulary::read(const Gguf& gguf, VocabularyDefaults defaults) {
   for (int32_t id = 0; id < v.size(); ++id) {
     const TokenType type = v.types[id];
     if (type == TokenType::kControl || type == TokenType::kUnknown ||
-        type == TokenType::kUserDefined) {
+        type == TokenType::kUserDefined || id == v.bos || id == v.eos) {
       v.specials.add(v.texts[id], id, type == TokenType::kUserDefined);
     }
   }

@@ -58,11 +58,15 @@ class SpecialTokens {
     size_t position;
     size_t size;
     int32_t id;
+    bool always;
   };
   void add(std::string_view text, int32_t id, bool always);
   void prepare();  // once, after the last add
   // At or behind `from`; with `parse_special` all of them, without it only those added as `always`.
-  std::optional<Match> find(std::string_view text, size_t from, bool parse_special) const;
+  // `input`: bytes of the text that only these may hold, and of these none that would take a part
+  // of one of the others; null: none.
+  std::optional<Match> find(std::string_view text, size_t from, bool parse_special,
+                            const std::vector<bool>* input = nullptr) const;
 
  private:
   struct Entry {
@@ -70,7 +74,9 @@ class SpecialTokens {
     int32_t id;
     bool always;
   };
-  std::optional<Match> match_at(std::string_view text, size_t position, bool parse_special) const;
+  std::optional<Match> match_at(std::string_view text, size_t position, bool parse_special,
+                                const std::vector<bool>* input) const;
+  bool hides_own(std::string_view text, const Match& match, const std::vector<bool>& input) const;
 
   std::vector<Entry> entries_;  // sorted by text: those with a common prefix are neighbours
   bool starts_[2][256] = {};    // [parse_special][first byte]

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,20 +33,29 @@ class VocabularyTokenizer : public Tokenizer {
  protected:
   explicit VocabularyTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
-  // BOS, the text around its special tokens, EOS. `encode_text(part, ids)` appends the ids of a
-  // part, never empty.
+  // BOS, the text around its special tokens, EOS. `encode_text(part, begins, ids)` appends the ids
+  // of a part, never empty, which begins the text or stands behind a special token, or goes on
+  // behind a cut.
   template <typename EncodeText>
   std::vector<int32_t> encode_around_specials(std::string_view text, EncodeOptions options,
                                               EncodeText&& encode_text) const {
     std::vector<int32_t> ids;
     if (options.add_special && vocabulary_.add_bos) ids.push_back(vocabulary_.bos);
+    std::span<const size_t> cuts;
+    if (options.origin) cuts = options.origin->cuts;
+    const std::vector<bool>* input = options.origin ? &options.origin->input : nullptr;
+    bool begins = true;
     for (size_t from = 0; from < text.size();) {
-      const auto match = vocabulary_.specials.find(text, from, options.parse_special);
-      const size_t end = match ? match->position : text.size();
-      if (end > from) encode_text(text.substr(from, end - from), ids);
-      if (!match) break;
+      while (!cuts.empty() && cuts.front() <= from) cuts = cuts.subspan(1);
+      const std::string_view whole = cuts.empty() ? text : text.substr(0, cuts.front());
+      const auto match = vocabulary_.specials.find(whole, from, options.parse_special, input);
+      const size_t end = match ? match->position : whole.size();
+      if (end > from) encode_text(text.substr(from, end - from), begins, ids);
+      begins = match.has_value();
+      from = end;
+      if (!match) continue;
       ids.push_back(match->id);
-      from = match->position + match->size;
+      from += match->size;
       if (vocabulary_.strips_white_space &&
           strips_white_space_behind(vocabulary_.texts[match->id])) {
         while (from < text.size() && is_white(text[from])) ++from;
