@@ -174,6 +174,7 @@ void report_text(const Gguf& gguf, Json& report) {
   report["tokenizer"] = nullptr;
   report["text"] = false;
   report["text_reason"] = nullptr;
+  report["text_notes"] = Json::array();
   try {
     const std::string_view kind = gguf.get_string("tokenizer.ggml.model").value_or("none");
     report["tokenizer"] = kind;
@@ -181,7 +182,7 @@ void report_text(const Gguf& gguf, Json& report) {
       report["text_reason"] = "the file has no vocabulary: ids only";
       return;
     }
-    Tokenizer::from_gguf(gguf);
+    report["text_notes"] = Tokenizer::from_gguf(gguf)->notes();
     report["text"] = true;
   } catch (const Error& error) {
     report["text_reason"] = reason_text(error, gguf.path());
@@ -413,6 +414,9 @@ void print_verdict(const Json& report) {
       "text        %s (%s)\n",
       report["text"] == true ? "yes" : ("no: " + terminal_text(text("text_reason"))).c_str(),
       kind.c_str());
+  for (const Json& note : report["text_notes"]) {
+    std::printf("            %s\n", terminal_text(note.get<std::string>()).c_str());
+  }
 }
 
 struct InfoFlags {

@@ -60,8 +60,10 @@ void declare(Flags& flags, TokenizeFlags& given) {
 
 int run(TokenizeFlags& given) {
   const std::string text = given.text.given();
-  const Gguf gguf = Gguf::open(find_model(given.model, terminal_watcher()));
+  const LoadWatcher watcher = terminal_watcher();
+  const Gguf gguf = Gguf::open(find_model(given.model, watcher));
   const auto tokenizer = Tokenizer::from_gguf(gguf);
+  for (const std::string& note : tokenizer->notes()) watcher.say(note);
   std::string line;
   for (const int32_t id :
        tokenizer->encode(text, {.add_special = !given.no_bos, .parse_special = given.special})) {

@@ -189,6 +189,7 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const
     watcher.say("prefill=cublas: the bits of a prompt are those of this version of cuBLAS");
   }
   if (!choice_.note.empty()) watcher.say(choice_.note);
+  for (const std::string& line : tokenizer_->notes()) watcher.say(line);
   keep_tiles(watcher);
 }
 

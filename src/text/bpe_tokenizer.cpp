@@ -62,14 +62,16 @@ bool never_in_utf8(int byte) {
   return byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;
 }
 
+constexpr const char* kPreKey = "tokenizer.ggml.pre";
+
 const PreFamily& family_of(const Gguf& gguf) {
-  const std::string_view name = gguf.get_string("tokenizer.ggml.pre").value_or("default");
+  const std::string_view name = gguf.get_string(kPreKey).value_or("default");
   const PreFamily* family = find_pre_family(name);
   if (!family) {
     throw Error(ErrorCode::kUnsupported,
-                format("%s: tokenizer.ggml.pre is \"%s\": how that vocabulary cuts text into words "
-                       "is not known here; token ids still run",
-                       gguf.path().c_str(), printable(name).c_str()));
+                format("%s: %s is \"%s\": how that vocabulary cuts text into words is not known "
+                       "here; token ids still run",
+                       gguf.path().c_str(), kPreKey, printable(name).c_str()));
   }
   return *family;
 }
@@ -89,6 +91,12 @@ BpeTokenizer::BpeTokenizer(const Gguf& gguf, const PreFamily& family)
   for (const std::string_view text : vocabulary_.texts)
     max_size_ = std::max(max_size_, text.size());
   find_bytes();
+  if (!gguf.get_string(kPreKey)) {
+    notes_.push_back(format(
+        "%s is missing: text is cut into words by the default rule, and where the model learnt "
+        "another its ids are wrong; a newer converter writes that key",
+        kPreKey));
+  }
 }
 
 // A token stands for a byte when that is what it decodes to: one that is always matched in text by

@@ -50,6 +50,12 @@ class Tokenizer {
   // The token ends a reply: EOS, EOT, EOM.
   virtual bool is_end(int32_t id) const = 0;
   virtual bool is_control(int32_t id) const = 0;
+
+  // What the user should know of how the file is read: lines to print.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ protected:
+  std::vector<std::string> notes_;
 };
 
 }  // namespace specbound

@@ -73,16 +73,38 @@ void end_channels(Vocabulary& v) {
   throw Error(ErrorCode::kFormat, format("%s: %s", gguf.path().c_str(), what.c_str()));
 }
 
-// nullopt: the key is absent; -1: the file says there is none.
-std::optional<int32_t> special_id(const Gguf& gguf, const char* key, size_t n_tokens) {
+// nullopt: the key is absent, or names what is no token: such files work elsewhere, so that is
+// said and no more (llama.cpp warns likewise); -1: the file says there is none.
+std::optional<int32_t> special_id(const Gguf& gguf, const char* key, Vocabulary& v) {
   const std::optional<uint64_t> id = gguf.get_uint(key);
   if (!id) return std::nullopt;
   if (*id == std::numeric_limits<uint32_t>::max()) return -1;
-  if (*id >= n_tokens) {
-    broken(gguf, format("%s is %llu, but the vocabulary has %zu tokens", key,
-                        static_cast<unsigned long long>(*id), n_tokens));
+  if (*id >= v.texts.size()) {
+    v.notes.push_back(
+        format("%s is %llu, but the vocabulary has %zu tokens: read as if that key were not there",
+               key, static_cast<unsigned long long>(*id), v.texts.size()));
+    return std::nullopt;
   }
   return static_cast<int32_t>(*id);
+}
+
+void find_ends(const Gguf& gguf, Vocabulary& v) {
+  v.ends.resize(v.texts.size());
+  const auto end = [&](int32_t id) {
+    if (id >= 0) v.ends[id] = true;
+  };
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    end(special_id(gguf, key, v).value_or(-1));
+  }
+  end(v.eos);
+  for (const std::string_view name : kEndNames) {
+    const int32_t id = v.index.find(name);
+    if (id < 0) continue;
+    v.ends[id] = true;
+    v.types[id] =
+        TokenType::kControl;  // whatever the file says: text must not end a reply by itself
+  }
+  end_channels(v);
 }
 
 // A default id, if the token there is what it should be.
@@ -238,26 +260,13 @@ Vocabulary Vocabulary::read(const Gguf& gguf, VocabularyDefaults defaults) {
     }
   }
 
-  v.bos = special_id(gguf, "tokenizer.ggml.bos_token_id", n)
+  v.bos = special_id(gguf, "tokenizer.ggml.bos_token_id", v)
               .value_or(id_at(v, defaults.bos, TokenType::kControl));
-  v.eos = special_id(gguf, "tokenizer.ggml.eos_token_id", n)
+  v.eos = special_id(gguf, "tokenizer.ggml.eos_token_id", v)
               .value_or(id_at(v, defaults.eos, TokenType::kControl));
-  v.unknown = special_id(gguf, "tokenizer.ggml.unknown_token_id", n)
+  v.unknown = special_id(gguf, "tokenizer.ggml.unknown_token_id", v)
                   .value_or(id_at(v, defaults.unknown, TokenType::kUnknown));
-  v.ends.resize(n);
-  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    const int32_t id = special_id(gguf, key, n).value_or(-1);
-    if (id >= 0) v.ends[id] = true;
-  }
-  if (v.eos >= 0) v.ends[v.eos] = true;
-  for (const std::string_view name : kEndNames) {
-    const int32_t id = v.index.find(name);
-    if (id < 0) continue;
-    v.ends[id] = true;
-    v.types[id] =
-        TokenType::kControl;  // whatever the file says: text must not end a reply by itself
-  }
-  end_channels(v);
+  find_ends(gguf, v);
 
   v.add_bos =
       gguf.get_bool("tokenizer.ggml.add_bos_token").value_or(defaults.add_bos && v.bos >= 0);

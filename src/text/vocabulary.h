@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -99,6 +100,7 @@ struct Vocabulary {
   bool add_bos = false, add_eos = false;
   bool strips_white_space = false;  // behind special tokens
   std::vector<char> storage;
+  std::vector<std::string> notes;  // what the user should know of it: lines to print
 
   int size() const { return static_cast<int>(texts.size()); }
   bool contains(int32_t id) const { return id >= 0 && id < size(); }

@@ -31,7 +31,9 @@ class VocabularyTokenizer : public Tokenizer {
   static bool is_white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
  protected:
-  explicit VocabularyTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  explicit VocabularyTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
+    notes_ = std::move(vocabulary_.notes);
+  }
 
   // BOS, the text around its special tokens, EOS. `encode_text(part, begins, ids)` appends the ids
   // of a part, never empty, which begins the text or stands behind a special token, or goes on

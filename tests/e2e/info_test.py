@@ -5,6 +5,7 @@ import os
 import tempfile
 import unittest
 
+from gguf_file import GgufFile
 from heads_file import demo_fingerprint, heads_bytes
 from specbound_process import DEMO, ROOT, STORIES, specbound
 
@@ -75,6 +76,23 @@ class Info(unittest.TestCase):
         self.assertEqual((spm["runs"], spm["vocabulary_only"], spm["text"]), (False, True, True))
         bpe = info_json(os.path.join(VOCABULARIES, "ggml-vocab-gpt-2.gguf"))
         self.assertEqual((bpe["runs"], bpe["vocabulary_only"], bpe["text"]), (False, True, True))
+
+    def test_special_ids_beyond_the_vocabulary(self):
+        model = GgufFile(DEMO)
+        model.put("tokenizer.ggml.eos_token_id", 40000)
+        note = "tokenizer.ggml.eos_token_id is 40000, but the vocabulary has 4096 tokens"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.gguf")
+            with open(path, "wb") as file:
+                file.write(model.bytes())
+            found = info_json(path)
+            self.assertTrue(found["text"])
+            self.assertIn(note, found["text_notes"][0])
+            self.assertIn(note, specbound("info", path).stdout.decode())
+            for command in (["run", "-n", "4"], ["tokenize"]):
+                result = specbound(*command, "-m", path, "-p", "Hi")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn(note, result.stderr.decode())
 
     def test_heads_files(self):
         fingerprint = demo_fingerprint()

@@ -291,9 +291,13 @@ TEST_CASE("vocabulary: how words are cut must be known") {
   check_mentions(message(), {"tiny.gguf", "tokenizer.ggml.pre", "some-new\\x0amodel"});
   v.pre = std::string(100000, 'x');
   CHECK(message().size() < 400);
+  CHECK(complete().load()->notes().empty());
   v.pre = "";  // no such key
   const int32_t merged = v.add_merge("1", "2");
-  CHECK(v.load()->encode("12 1234", kPlain) == Ids{merged, ' ', merged, '3', '4'});
+  const auto t = v.load();
+  CHECK(t->encode("12 1234", kPlain) == Ids{merged, ' ', merged, '3', '4'});
+  REQUIRE(t->notes().size() == 1);
+  check_mentions(t->notes()[0], {"tokenizer.ggml.pre is missing", "default"});
   v.more = [](GgufWriter& w) { w.add_uint("tokenizer.ggml.pre", 1); };
   check_refused(v, {"tokenizer.ggml.pre"});
 }
