@@ -47,7 +47,7 @@ class Tokenizer {
   virtual int32_t bos() const = 0;  // -1 if the vocabulary has none
   virtual int32_t eos() const = 0;  // -1 likewise
   virtual bool add_bos() const = 0;
-  // The token ends a reply: EOS, EOT, EOM.
+  // The token ends a reply: EOS, EOT, EOM, and what ends the middle of a text.
   virtual bool is_end(int32_t id) const = 0;
   virtual bool is_control(int32_t id) const = 0;
 

@@ -1,6 +1,7 @@
 #include "text/vocabulary.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cctype>
 #include <cstring>
@@ -42,7 +43,7 @@ constexpr std::string_view kEndNames[] = {
     "<|endoftext|>",
     "<|eom_id|>",
     "<EOT>",
-    "_<EOT>",
+    "\xE2\x96\x81<EOT>",
     "[EOT]",
     "[EOS]",
     "<|end_of_text|>",
@@ -53,6 +54,21 @@ constexpr std::string_view kEndNames[] = {
     "end\xE2\x96\x81"
     "of\xE2\x96\x81"
     "sentence\xEF\xBD\x9C>",
+};
+
+// What models of code write where the text in the middle is over: padding, or the beginning of
+// another file or repository. Each kind by the file's key, without one by name, as in llama.cpp;
+// but prompts spell these out, so their types stay what the file says.
+struct MiddleEnd {
+  const char* key;
+  std::array<std::string_view, 5> names;
+};
+constexpr MiddleEnd kMiddleEnds[] = {
+    {"tokenizer.ggml.fim_pad_token_id",
+     {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+    {"tokenizer.ggml.fim_rep_token_id",
+     {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {"tokenizer.ggml.fim_sep_token_id", {"<|file_sep|>"}},
 };
 
 // Where messages come in channels (gpt-oss), <|end|> ends one of several in a reply, which ends
@@ -103,6 +119,13 @@ void find_ends(const Gguf& gguf, Vocabulary& v) {
     v.ends[id] = true;
     v.types[id] =
         TokenType::kControl;  // whatever the file says: text must not end a reply by itself
+  }
+  for (const MiddleEnd& kind : kMiddleEnds) {
+    if (const std::optional<int32_t> id = special_id(gguf, kind.key, v)) {
+      end(*id);
+      continue;
+    }
+    for (const std::string_view name : kind.names) end(v.index.find(name));
   }
   end_channels(v);
 }

@@ -2,7 +2,8 @@
 // the special ids, and the search for special tokens in text.
 //
 //   tokenizer.ggml.tokens            strings; tokenizer.ggml.token_type: i32, one of TokenType
-//   tokenizer.ggml.{bos,eos,unknown,eot,eom}_token_id     u32, 4294967295: none
+//   tokenizer.ggml.{bos,eos,unknown,eot,eom,fim_pad,fim_rep,fim_sep}_token_id
+//                                                         u32, 4294967295: none
 //   tokenizer.ggml.{add_bos_token,add_eos_token}          bool
 //
 // Two tokens with one text are refused, as the reference implementations do: an id would be out of

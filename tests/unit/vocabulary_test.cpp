@@ -142,7 +142,7 @@ TEST_CASE("vocabulary: entries that make no sense") {
 }
 
 TEST_CASE("vocabulary: special ids out of range are told and read as if there were none") {
-  for (const char* key : {"bos", "eos", "unknown", "eot", "eom"}) {
+  for (const char* key : {"bos", "eos", "unknown", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"}) {
     TinyVocabulary v = complete();
     const std::string name = std::string("tokenizer.ggml.") + key + "_token_id";
     for (const uint32_t id : {259u, 0xFFFFFFFEu}) {
@@ -242,6 +242,32 @@ TEST_CASE("vocabulary: tokens end a reply by id or by name") {
     CHECK(tokenizer->encode("<|im_end|>", {.add_special = false, .parse_special = true}) ==
           Ids{259});
   }
+}
+
+TEST_CASE("vocabulary: what ends the middle of a text ends a reply") {
+  TinyVocabulary v = complete();
+  const char* names[] = {"<|fim_pad|>", "<fim-pad>",    "<fim_pad>",     "<PAD>",
+                         "[PAD]",       "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+                         "<REPO>",      "<reponame>",   "<|file_sep|>",  "\xE2\x96\x81<EOT>"};
+  for (const char* name : names) v.tokens.push_back({name, 0, TokenType::kUserDefined});
+  v.tokens.push_back({"<|fim_middle|>", 0, TokenType::kUserDefined});
+  v.tokens.push_back({"over", 0, TokenType::kControl});
+  const auto t = v.load();
+  for (int32_t id = 259; id < 271; ++id) CHECK(t->is_end(id));
+  CHECK_FALSE(t->is_end(271));
+  CHECK_FALSE(t->is_end(272));
+  // Prompts for the middle of a text hold them.
+  CHECK(t->encode("<|repo_name|>", kPlain) == Ids{265});
+  // A key says of its kind what counts, or that nothing does.
+  v.more = [](GgufWriter& w) {
+    w.add_uint("tokenizer.ggml.fim_pad_token_id", 272);
+    w.add_uint("tokenizer.ggml.fim_sep_token_id", 0xFFFFFFFF);
+  };
+  const auto keyed = v.load();
+  for (int32_t id = 259; id < 264; ++id) CHECK_FALSE(keyed->is_end(id));
+  for (int32_t id = 264; id < 269; ++id) CHECK(keyed->is_end(id));
+  CHECK_FALSE(keyed->is_end(269));
+  CHECK(keyed->is_end(272));
 }
 
 TEST_CASE("vocabulary: of messages in channels a call and a return end a reply, not <|end|>") {
