@@ -44,9 +44,13 @@ MergePairs::MergePairs(const Gguf& gguf, const Vocabulary& vocabulary) {
     if (type == TokenType::kControl || type == TokenType::kUnknown) continue;
     const uint64_t key = pair(left, right);
     size_t i = slot(key);
-    for (; slots_[i].key != kFree; i = (i + 1) & mask_) {
+    for (int n = 1; slots_[i].key != kFree; ++n, i = (i + 1) & mask_) {
       if (slots_[i].key == key) {
         refuse_merge(format("the same as entry %u", slots_[i].merge.rank));
+      }
+      if (n == kMostProbes) {
+        refuse_merge(
+            format("its hash collides with more than %d others, as none do by chance", n - 1));
       }
     }
     slots_[i] = {key, {static_cast<uint32_t>(rank), result}};

@@ -34,10 +34,12 @@ class MergePairs {
   // Null where the two do not merge.
   const Merge* find(int32_t left, int32_t right) const {
     const uint64_t key = pair(left, right);
-    for (size_t i = slot(key);; i = (i + 1) & mask_) {
+    size_t i = slot(key);
+    for (int n = 0; n < kMostProbes; ++n, i = (i + 1) & mask_) {
       if (slots_[i].key == key) return &slots_[i].merge;
       if (slots_[i].key == kFree) return nullptr;
     }
+    return nullptr;
   }
 
  private:

@@ -153,7 +153,8 @@ TokenIndex::TokenIndex(size_t n_tokens)
 int32_t TokenIndex::add(std::string_view text, int32_t id) {
   const uint32_t hash = hash_of(text);
   const size_t mask = slots_.size() - 1;
-  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+  size_t i = hash & mask;
+  for (int n = 0; n < kMostProbes; ++n, i = (i + 1) & mask) {
     Slot& slot = slots_[i];
     if (slot.id < 0) {
       slot = {hash, id, text.data(), text.size()};
@@ -161,16 +162,19 @@ int32_t TokenIndex::add(std::string_view text, int32_t id) {
     }
     if (slot.hash == hash && std::string_view(slot.text, slot.size) == text) return slot.id;
   }
+  return kNoPlace;
 }
 
 int32_t TokenIndex::find(std::string_view text) const {
   const uint32_t hash = hash_of(text);
   const size_t mask = slots_.size() - 1;
-  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+  size_t i = hash & mask;
+  for (int n = 0; n < kMostProbes; ++n, i = (i + 1) & mask) {
     const Slot& slot = slots_[i];
     if (slot.id < 0) return -1;
     if (slot.hash == hash && std::string_view(slot.text, slot.size) == text) return slot.id;
   }
+  return -1;
 }
 
 void SpecialTokens::add(std::string_view text, int32_t id, bool always) {
@@ -278,6 +282,11 @@ Vocabulary Vocabulary::read(const Gguf& gguf, VocabularyDefaults defaults) {
     v.types.push_back(static_cast<TokenType>(type));
     if (text.empty()) continue;
     const int32_t other = v.index.add(v.texts.back(), id);
+    if (other == TokenIndex::kNoPlace) {
+      broken(gguf, format("token %d, \"%s\": its hash collides with more than %d others, as no "
+                          "vocabulary's do by chance",
+                          id, printable(text).c_str(), kMostProbes - 1));
+    }
     if (other >= 0) {
       broken(gguf, format("tokens %d and %d are both \"%s\"", other, id, printable(text).c_str()));
     }

@@ -35,11 +35,18 @@ bool name_strips_white_space(std::string_view model_name);
 // Of such a model: all special tokens do but <unk>, <s> and <|endoftext|>.
 bool strips_white_space_behind(std::string_view special);
 
+// Slots that a look-up by hash goes through at most, here and for merges. Llama 3 and Qwen2 need
+// 52; texts that were made to collide would take the square of their number, whatever the seed.
+constexpr int kMostProbes = 512;
+
 // Token texts to ids: open addressing over one array, since encoding asks it millions of times.
 class TokenIndex {
  public:
+  static constexpr int32_t kNoPlace = -2;
+
   explicit TokenIndex(size_t n_tokens);
-  // -1 and added, or the id that has this text already.
+  // -1 and added, or the id that has this text already; kNoPlace: not added, more than kMostProbes
+  // collide.
   int32_t add(std::string_view text, int32_t id);
   int32_t find(std::string_view text) const;  // -1 if absent
 

@@ -284,6 +284,22 @@ TEST_CASE("tokenizer: tokens that are spelled in no bytes stand for their text")
   CHECK(t->piece(broken) == "a\xC4");
 }
 
+TEST_CASE("vocabulary: merges that were made to collide are refused, not waited for") {
+  TinyBpe v;
+  constexpr uint64_t kTokens = 1000, kMerges = 600;  // for which there are 1024 slots
+  const auto text = [](uint64_t id) { return std::to_string(1000 + id); };
+  for (uint64_t id = 0; id < kTokens; ++id) v.add(text(id));
+  for (uint64_t pair = 0; pair < kTokens * kTokens && v.merges.size() < kMerges; ++pair) {
+    const uint64_t left = pair / kTokens, right = pair % kTokens;
+    const uint64_t hash = (left << 32 | right) * 0x9E3779B97F4A7C15u >> 32;
+    if (hash % 1024 == 5) v.add_merge(text(left), text(right));
+  }
+  REQUIRE(v.merges.size() == kMerges);
+  check_refused(v, {"tokenizer.ggml.merges", "entry 512", "collides with more than 511 others"});
+  v.merges.resize(100);
+  CHECK_NOTHROW(v.load());
+}
+
 TEST_CASE("vocabulary: how words are cut must be known") {
   TinyBpe v = complete();
   const auto message = [&] { return expect_error(ErrorCode::kUnsupported, [&] { v.load(); }); };

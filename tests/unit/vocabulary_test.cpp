@@ -300,6 +300,31 @@ TEST_CASE("vocabulary: merging produces no control, unknown or byte tokens") {
   }
 }
 
+TEST_CASE("vocabulary: texts that were made to collide are refused, not waited for") {
+  // The highest bit of a word passes through the multiplication alone, and its next word undoes it.
+  std::vector<std::string> texts;
+  for (unsigned n = 0; n < 1024; ++n) {
+    std::string text(160, 'a');
+    for (unsigned pair = 0; pair < 10; ++pair) {
+      if ((n >> pair & 1) == 0) continue;
+      text[16 * pair + 7] = static_cast<char>('a' ^ 0x80);
+      text[16 * pair + 8 + 3] = static_cast<char>('a' ^ 0x10);
+    }
+    texts.push_back(text);
+  }
+  TokenIndex index(texts.size());
+  for (int n = 0; n < 1024; ++n) {
+    const int32_t placed = index.add(texts[static_cast<size_t>(n)], n);
+    CHECK(placed == (n < kMostProbes ? -1 : TokenIndex::kNoPlace));
+    CHECK(index.find(texts[static_cast<size_t>(n)]) == (n < kMostProbes ? n : -1));
+  }
+  TinyVocabulary v = complete();
+  for (const std::string& text : texts) v.tokens.push_back({text});
+  check_refused(v, {"collides with more than 511 others"});
+  v.tokens.resize(259 + 100);
+  CHECK_NOTHROW(v.load());
+}
+
 TEST_CASE("vocabulary: the token index finds what was added and nothing else") {
   std::vector<std::string> texts;
   for (int i = 0; i < 5000; ++i) texts.push_back(std::to_string(i * 7919));
