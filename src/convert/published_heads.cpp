@@ -118,6 +118,34 @@ HeadOrder paired_rows(const ModelConfig& config) {
 // How a layer rotates.
 enum class LayerRotation { kUnscaled, kOwn, kModel };  // EAGLE's as the model where nothing scales
 
+// Where rope_theta stands: transformers 5 has it in an object with the scaling.
+JsonObject rope_of(const JsonObject& file) {
+  const auto parameters = file.object("rope_parameters");
+  return parameters && parameters->find("rope_theta") ? *parameters : file;
+}
+
+// The layer turns whole heads by one theta and scales nothing.
+void refuse_scaling(const JsonObject& file) {
+  if (file.find("rope_scaling")) {
+    file.unsupported("rope_scaling", "none", json_text(*file.find("rope_scaling")));
+  }
+  const auto parameters = file.object("rope_parameters");
+  for (const JsonObject& place : {file, parameters.value_or(file)}) {
+    const double share = place.number("partial_rotary_factor").value_or(1);
+    if (share != 1) place.unsupported("partial_rotary_factor", "1", format("%g", share));
+  }
+  if (!parameters) return;
+  const std::string type = parameters->text("rope_type").value_or("default");
+  if (type != "default") {
+    parameters->unsupported("rope_type", "default", "'" + printable(type) + "'");
+  }
+  for (const char* kind : {"full_attention", "sliding_attention"}) {
+    if (parameters->find(kind)) {
+      parameters->unsupported(kind, "one rotation", "one for each kind of layer");
+    }
+  }
+}
+
 // What the layer is run with is the model's, but for its own rotation: a config.json that says
 // otherwise is of another one.
 void check_layer(const JsonObject& file, const Gguf& model, const ModelConfig& config,
@@ -127,22 +155,24 @@ void check_layer(const JsonObject& file, const Gguf& model, const ModelConfig& c
     if (!found || *found == static_cast<uint64_t>(expected)) return;
     file.bad(key, format("%d, as the model has", expected), json_text(*file.find(key)));
   };
-  const auto real = [&](const char* key, double expected, std::optional<double> unsaid) {
-    const std::optional<double> found = file.number(key) ? file.number(key) : unsaid;
+  const auto real = [](const JsonObject& place, const char* key, double expected,
+                       std::optional<double> unsaid) {
+    const std::optional<double> found = place.number(key) ? place.number(key) : unsaid;
     if (!found || std::abs(*found - expected) <= 1e-6 * expected) return;
-    file.bad(key, format("%g, as the model has", expected), format("%g", *found));
+    place.bad(key, format("%g, as the model has", expected), format("%g", *found));
   };
   const bool of_model = rotation == LayerRotation::kModel;  // and the file too
   whole("num_hidden_layers", of_model ? config.n_layers : 1);
   whole("num_attention_heads", config.n_heads);
   whole("num_key_value_heads", config.n_kv_heads);
   whole("head_dim", config.head_dim);
-  real("rms_norm_eps", config.norm_eps, {});
-  if (rotation == LayerRotation::kUnscaled) real("rope_theta", config.rope_theta, kRopeTheta);
-  if (of_model) real("rope_theta", config.rope_theta, {});
-  if (!of_model && file.find("rope_scaling")) {
-    file.unsupported("rope_scaling", "none", json_text(*file.find("rope_scaling")));
+  real(file, "rms_norm_eps", config.norm_eps, {});
+  const JsonObject rope = rope_of(file);
+  if (rotation == LayerRotation::kUnscaled) {
+    real(rope, "rope_theta", config.rope_theta, kRopeTheta);
   }
+  if (of_model) real(rope, "rope_theta", config.rope_theta, {});
+  if (!of_model) refuse_scaling(file);
   const std::string activation = file.text("hidden_act").value_or("silu");
   if (activation != "silu") {
     file.unsupported("hidden_act", "silu", "'" + printable(activation) + "'");
@@ -270,7 +300,7 @@ NewHead read_eagle3(const JsonObject& file, HeadTensors& tensors, const Gguf& mo
   NewHead head;
   head.kind = HeadKind::kEagle3;
   head.states = states_of(file, config.n_layers);
-  head.rope_theta = file.number("rope_theta", 1, 1e12).value_or(kRopeTheta);
+  head.rope_theta = rope_of(file).number("rope_theta", 1, 1e12).value_or(kRopeTheta);
   head.map = tensors.matrix(kEagleInput, dim, 3 * dim);
   read_block(file, tensors, kEagle3Layer, 2 * dim, false, config, head);
   head.embedding_norm = tensors.vector("midlayer.input_layernorm.weight", dim);
@@ -298,7 +328,7 @@ NewHead read_kangaroo(const JsonObject& file, HeadTensors& tensors, const Gguf& 
   NewHead head;
   head.kind = HeadKind::kKangaroo;
   head.layer = static_cast<int>(file.bounded(kExitLayer, 1, last));
-  head.rope_theta = file.number("rope_theta", 1, 1e12).value_or(kRopeTheta);
+  head.rope_theta = rope_of(file).number("rope_theta", 1, 1e12).value_or(kRopeTheta);
   head.attn_norm = tensors.vector(kAdapterInput, config.dim);
   read_attention(tensors, "layers.0.", config.dim, config, head);
   head.norm = tensors.vector("norm.weight", config.dim);

@@ -348,6 +348,44 @@ TEST_CASE("eagle checkpoints that do not fit are refused") {
                  {"vocab_size"});
 }
 
+TEST_CASE("published heads turn as rope_parameters says, where transformers 5 wrote it") {
+  const auto theta = [](const Broken& broken) {
+    const std::string bytes = broken.file();
+    const Checkpoint checkpoint = Checkpoint::of(
+        Safetensors::parse(std::as_bytes(std::span(bytes.data(), bytes.size())), "x"), "dir");
+    return read_published_heads(broken.config, "config.json", checkpoint, broken.model, {})
+        .heads[0]
+        .rope_theta;
+  };
+  for (const char* name : {"eagle3", "kangaroo"}) {
+    CAPTURE(name);
+    Broken broken(case_named(name));
+    CHECK(theta(broken) == 10000);
+    broken.config["rope_theta"] = 7000;
+    CHECK(theta(broken) == 7000);
+    broken.config["rope_parameters"] = {{"rope_type", "default"}};
+    CHECK(theta(broken) == 7000);
+    broken.config["rope_parameters"]["rope_theta"] = 500000;
+    CHECK(theta(broken) == 500000);
+  }
+  const auto config = [](const char* name, const json& value,
+                         ErrorCode code = ErrorCode::kUnsupported) {
+    return refused(
+        name, [&](Broken& b) { b.config["rope_parameters"] = value; }, code);
+  };
+  for (const char* name : {"eagle", "eagle3", "kangaroo"}) {
+    CAPTURE(name);
+    check_mentions(config(name, {{"rope_type", "yarn"}, {"factor", 4}}),
+                   {"rope_type", "expected default", "'yarn'"});
+    check_mentions(config(name, {{"partial_rotary_factor", 0.5}}),
+                   {"partial_rotary_factor", "expected 1", "0.5"});
+    check_mentions(config(name, {{"full_attention", json::object()}}), {"one rotation"});
+    check_mentions(config(name, {{"rope_theta", 0.5}}, ErrorCode::kFormat), {"rope_theta", "0.5"});
+  }
+  check_mentions(config("eagle", {{"rope_theta", 500000}}, ErrorCode::kFormat), {"expected 10000"});
+  check_mentions(config("mtp", {{"rope_theta", 5}}, ErrorCode::kFormat), {"expected 1e+06"});
+}
+
 TEST_CASE("eagle-3 checkpoints that do not fit are refused") {
   Broken(case_named("eagle3")).convert();
   const auto config = [](const char* key, const json& value, ErrorCode code = ErrorCode::kFormat) {
