@@ -25,6 +25,7 @@ struct AddedToken {
   std::string text;
   bool special = false;
   bool strips_left = false, strips_right = false;  // white space beside it
+  bool is_word = false;                            // found only between other words
 };
 using AddedTokens = std::map<uint64_t, AddedToken>;
 
@@ -36,6 +37,7 @@ AddedToken read_added(const JsonObject& entry) {
   token.special = entry.flag("special").value_or(false);
   token.strips_right = entry.flag("rstrip").value_or(false);
   token.strips_left = entry.flag("lstrip").value_or(false);
+  token.is_word = entry.flag("single_word").value_or(false);
   return token;
 }
 
@@ -121,7 +123,7 @@ void read_tokenizer_model(const std::string& path, uint64_t n_rows, HfVocabulary
 // The last id below n_rows that a token has, and behind it none.
 void place_added_tokens(const AddedTokens& added, const std::set<std::string>& specials,
                         uint64_t n_rows, bool strips, HfVocabulary& out) {
-  size_t beyond = 0, otherwise = 0;
+  size_t beyond = 0, otherwise = 0, words = 0;
   for (const auto& [id, token] : added) {
     if (id >= n_rows) {
       ++beyond;
@@ -144,6 +146,7 @@ void place_added_tokens(const AddedTokens& added, const std::set<std::string>& s
                        : TokenType::kUserDefined};
     const bool stripped = strips && strips_white_space_behind(token.text);
     otherwise += token.strips_left || token.strips_right != stripped;
+    words += token.is_word;
   }
   if (beyond > 0) {
     out.notes.push_back(
@@ -154,6 +157,12 @@ void place_added_tokens(const AddedTokens& added, const std::set<std::string>& s
     out.notes.push_back(format(
         "%zu added tokens swallow or keep white space beside them in a way that GGUF cannot say",
         otherwise));
+  }
+  if (words > 0) {
+    out.notes.push_back(
+        format("%zu added tokens count only as words of their own (single_word), which GGUF cannot "
+               "say: they are found inside of words too",
+               words));
   }
 }
 

@@ -40,8 +40,8 @@ class Reader {
     read_id("unk_token", "unk_token_id", vocabulary_.unknown);
     read_id("pad_token", "pad_token_id", vocabulary_.padding);
     read_post_processor();
-    if (!vocabulary_.add_bos) vocabulary_.add_bos = tokenizer_config_.flag("add_bos_token");
-    if (!vocabulary_.add_eos) vocabulary_.add_eos = tokenizer_config_.flag("add_eos_token");
+    take_flag("add_bos_token", vocabulary_.add_bos);
+    take_flag("add_eos_token", vocabulary_.add_eos);
     if (offsets_only_ && !vocabulary_.add_bos) vocabulary_.add_bos = false;
     if (offsets_only_ && !vocabulary_.add_eos) vocabulary_.add_eos = false;
     // Without a post-processor tokenizers add nothing; a reader of GGUF may think otherwise.
@@ -84,6 +84,19 @@ class Reader {
   }
 
   void note(const std::string& text) { vocabulary_.notes.push_back(text); }
+
+  // What tokenizer_config.json states counts more than what the post-processor does.
+  void take_flag(const char* key, std::optional<bool>& adds) {
+    const std::optional<bool> stated = tokenizer_config_.flag(key);
+    if (!stated) return;
+    if (adds && *adds != *stated) {
+      note(
+          format("tokenizer_config.json has %s: %s, and the post_processor of tokenizer.json does "
+                 "otherwise: the former is taken",
+                 key, *stated ? "true" : "false"));
+    }
+    adds = stated;
+  }
 
   void read_post_processor() {
     const auto post = tokenizer_.object("post_processor");
@@ -171,6 +184,8 @@ class Reader {
                    printable(vocabulary_.tokens[end].text).c_str()));
       }
     }
+    // CodeLlama's files name no token behind the middle of a text.
+    if (!vocabulary_.eot) vocabulary_.eot = find_("\xE2\x96\x81<EOT>");
   }
 
   void read_chat_template() {
