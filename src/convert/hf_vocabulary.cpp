@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "text/pre_patterns.h"
+#include "text/spm_tokenizer.h"
 
 namespace specbound {
 
@@ -40,6 +41,7 @@ void add_vocabulary_keys(const HfVocabulary& v, GgufWriter& writer) {
   add_flag("tokenizer.ggml.add_bos_token", v.add_bos);
   add_flag("tokenizer.ggml.add_eos_token", v.add_eos);
   add_flag("tokenizer.ggml.add_space_prefix", v.add_space_prefix);
+  if (v.space_at_start) writer.add_bool(kSpaceAtStartKey, true);
   if (!v.chat_template.empty()) writer.add_string("tokenizer.chat_template", v.chat_template);
 }
 

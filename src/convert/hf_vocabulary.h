@@ -24,6 +24,7 @@ struct HfVocabulary {
   std::optional<uint32_t> bos, eos, unknown, padding, eot, eom;
   std::optional<bool> add_bos, add_eos, add_space_prefix;
   std::optional<bool> composes;    // text, before it is cut; gpt2 only
+  bool space_at_start = false;     // add_space_prefix means the text's start alone; llama only
   std::string chat_template;       // empty: none
   std::vector<std::string> notes;  // what the files ask for and GGUF cannot say
 };

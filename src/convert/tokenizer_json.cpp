@@ -303,6 +303,11 @@ bool is_byte_level(const JsonObject& tokenizer) {
   return pre && has_step(*pre, "ByteLevel");
 }
 
+bool spaces_start_alone(const JsonObject& tokenizer) {
+  const auto pre = tokenizer.object("pre_tokenizer");
+  return pre && pre->text("type") == "Metaspace" && pre->text("prepend_scheme") == "first";
+}
+
 void read_byte_level(const JsonObject& tokenizer, const std::optional<std::string>& pre,
                      uint64_t n_rows, HfVocabulary& out) {
   const JsonObject model = model_of(tokenizer);

@@ -20,6 +20,10 @@ namespace specbound {
 // Whether a tokenizer.json is there and of the byte-level kind.
 bool is_byte_level(const JsonObject& tokenizer);
 
+// Whether of the parts of a text between special tokens only one at the text's start gets a space
+// in front.
+bool spaces_start_alone(const JsonObject& tokenizer);
+
 // The base vocabulary into `out` (model, pre, tokens, merges, add_space_prefix): ids become
 // positions, ids that no token has become tokens without text. `pre`: the name to take instead of
 // looking for one. Throws Error(kFormat | kUnsupported), Error(kLimit) for ids of n_rows or more.

@@ -150,7 +150,7 @@ void BpeTokenizer::encode_word(std::string_view word, MergeRun& run,
 
 std::vector<int32_t> BpeTokenizer::encode(std::string_view text, EncodeOptions options) const {
   MergeRun run;
-  const auto encode_text = [&](std::string_view part, bool, std::vector<int32_t>& ids) {
+  const auto encode_text = [&](std::string_view part, Place, std::vector<int32_t>& ids) {
     const std::string whole = composes_ ? composed(part) : std::string();
     pre_tokenizer_.split(composes_ ? whole : part, [&](std::string_view word) {
       for (; word.size() > MergeRun::kMaxSize; word.remove_prefix(MergeRun::kMaxSize)) {

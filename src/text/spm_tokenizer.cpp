@@ -154,6 +154,7 @@ SpmTokenizer::SpmTokenizer(const Gguf& gguf)
     : VocabularyTokenizer(
           Vocabulary::read(gguf, {.bos = 1, .eos = 2, .unknown = 0, .add_bos = true})) {
   add_space_prefix_ = gguf.get_bool("tokenizer.ggml.add_space_prefix").value_or(true);
+  space_at_start_ = gguf.get_bool(kSpaceAtStartKey).value_or(false);
   read_scores(gguf);
   find_bytes(gguf);
   find_joins();
@@ -227,7 +228,13 @@ int32_t SpmTokenizer::mergeable(std::string_view text) const {
   return may ? id : -1;
 }
 
-void SpmTokenizer::encode_text(std::string_view text, bool begins, Merger& merger,
+bool SpmTokenizer::gets_space(std::string_view text, Place place) const {
+  if (!add_space_prefix_ || place == Place::kBehindCut) return false;
+  if (!space_at_start_) return true;
+  return place == Place::kStart && !text.starts_with(' ') && !text.starts_with(kSpace);
+}
+
+void SpmTokenizer::encode_text(std::string_view text, Place place, Merger& merger,
                                std::vector<int32_t>& ids) const {
   merger.after_unknown = false;
   int last = -1;
@@ -238,7 +245,7 @@ void SpmTokenizer::encode_text(std::string_view text, bool begins, Merger& merge
     merger.add(character);
     last = last_class(character);
   };
-  if (begins && add_space_prefix_) add(kSpace);
+  if (gets_space(text, place)) add(kSpace);
   while (!text.empty()) {
     const std::string_view character = text.substr(0, character_size(text));
     add(character == " " ? kSpace : character);
@@ -249,8 +256,8 @@ void SpmTokenizer::encode_text(std::string_view text, bool begins, Merger& merge
 
 std::vector<int32_t> SpmTokenizer::encode(std::string_view text, EncodeOptions options) const {
   Merger merger(*this);
-  const auto encode_part = [&](std::string_view part, bool begins, std::vector<int32_t>& ids) {
-    encode_text(part, begins, merger, ids);
+  const auto encode_part = [&](std::string_view part, Place place, std::vector<int32_t>& ids) {
+    encode_text(part, place, merger, ids);
   };
   return encode_around_specials(text, options, encode_part);
 }

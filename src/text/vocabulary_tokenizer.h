@@ -31,13 +31,15 @@ class VocabularyTokenizer : public Tokenizer {
   static bool is_white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
  protected:
+  // Where a part of a text stands: at its start, behind a special token, or behind a cut.
+  enum class Place { kStart, kBehindSpecial, kBehindCut };
+
   explicit VocabularyTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
     notes_ = std::move(vocabulary_.notes);
   }
 
-  // BOS, the text around its special tokens, EOS. `encode_text(part, begins, ids)` appends the ids
-  // of a part, never empty, which begins the text or stands behind a special token, or goes on
-  // behind a cut.
+  // BOS, the text around its special tokens, EOS. `encode_text(part, place, ids)` appends the ids
+  // of a part, never empty.
   template <typename EncodeText>
   std::vector<int32_t> encode_around_specials(std::string_view text, EncodeOptions options,
                                               EncodeText&& encode_text) const {
@@ -46,14 +48,14 @@ class VocabularyTokenizer : public Tokenizer {
     std::span<const size_t> cuts;
     if (options.origin) cuts = options.origin->cuts;
     const std::vector<bool>* input = options.origin ? &options.origin->input : nullptr;
-    bool begins = true;
+    Place place = Place::kStart;
     for (size_t from = 0; from < text.size();) {
       while (!cuts.empty() && cuts.front() <= from) cuts = cuts.subspan(1);
       const std::string_view whole = cuts.empty() ? text : text.substr(0, cuts.front());
       const auto match = vocabulary_.specials.find(whole, from, options.parse_special, input);
       const size_t end = match ? match->position : whole.size();
-      if (end > from) encode_text(text.substr(from, end - from), begins, ids);
-      begins = match.has_value();
+      if (end > from) encode_text(text.substr(from, end - from), place, ids);
+      place = match ? Place::kBehindSpecial : Place::kBehindCut;
       from = end;
       if (!match) continue;
       ids.push_back(match->id);

@@ -13,6 +13,7 @@
 #include "model/gguf_writer.h"
 #include "template_golden.h"
 #include "templates/chat_template.h"
+#include "text/spm_tokenizer.h"
 #include "text/tokenizer.h"
 #include "tiny_vocabulary.h"
 
@@ -61,6 +62,26 @@ TEST_CASE("template: prompts of Phi-3 get the ids that HF tokenizers have for th
     CAPTURE(text);
     CHECK(phi3.chat->render(talk) == text);
     CHECK(phi3.chat->encode(*phi3.tokenizer, talk) == entry["ids"].get<Ids>());
+  }
+}
+
+TEST_CASE("template: the space at the start alone is where HF tokenizers' Metaspace has it") {
+  const Gguf from = Gguf::open(SPECBOUND_TEST_DATA "/tokenizer/ggml-vocab-phi-3.gguf");
+  GgufWriter writer;
+  writer.add_string("tokenizer.ggml.model", "llama");
+  writer.add_strings("tokenizer.ggml.tokens", *from.get_strings("tokenizer.ggml.tokens"));
+  writer.add_floats("tokenizer.ggml.scores", *from.get_floats("tokenizer.ggml.scores"));
+  writer.add_ints("tokenizer.ggml.token_type", *from.get_ints("tokenizer.ggml.token_type"));
+  writer.add_bool(kSpaceAtStartKey, true);
+  const auto bytes = writer.serialize();
+  const auto tokenizer = Tokenizer::from_gguf(Gguf::parse(bytes, "first.gguf"));
+  const json golden = json::parse(test::read_text(SPECBOUND_GOLDEN "/template_ids_golden.json"));
+  CHECK(golden["first"].size() == 7);
+  for (const json& entry : golden["first"]) {
+    const std::string text = entry["text"];
+    CAPTURE(text);
+    CHECK(tokenizer->encode(text, {.add_special = false, .parse_special = true}) ==
+          entry["ids"].get<Ids>());
   }
 }
 

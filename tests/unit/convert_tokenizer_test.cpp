@@ -11,6 +11,7 @@
 #include "convert/convert.h"
 #include "model/gguf.h"
 #include "temp_dir.h"
+#include "text/spm_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace specbound::convert_tokenizer_test {
@@ -88,6 +89,25 @@ TEST_CASE("convert: CodeLlama's end of a middle is its EOT") {
   });
   CHECK(c.gguf.get_uint("tokenizer.ggml.eot_token_id") == 5);
   CHECK(Tokenizer::from_gguf(c.gguf)->is_end(5));
+}
+
+TEST_CASE("convert: a space that stands at the text's start alone") {
+  const auto with_scheme = [](const char* scheme) {
+    return [scheme](json& tokenizer) {
+      tokenizer["normalizer"] = nullptr;
+      tokenizer["pre_tokenizer"] = {{"type", "Metaspace"},
+                                    {"replacement", "\xE2\x96\x81"},
+                                    {"prepend_scheme", scheme},
+                                    {"split", false}};
+    };
+  };
+  for (const char* scheme : {"first", "always", "never"}) {
+    CAPTURE(scheme);
+    const Changed c("llama_json", "tokenizer.json", with_scheme(scheme));
+    const bool first = std::string(scheme) == "first";
+    CHECK(c.gguf.get_bool("tokenizer.ggml.add_space_prefix") == (std::string(scheme) != "never"));
+    CHECK(c.gguf.get_bool(kSpaceAtStartKey).value_or(false) == first);
+  }
 }
 
 }  // namespace specbound::convert_tokenizer_test
