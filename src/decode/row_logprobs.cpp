@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <vector>
+#include <numeric>
 
 #include "error.h"
 #include "numerics/log_probability.h"
@@ -22,16 +21,14 @@ RowLogprobs row_logprobs(std::span<const float> logits, int32_t drawn, int n_top
     return std::isnan(logits[id]) ? -std::numeric_limits<float>::infinity() : logits[id];
   };
 
-  // Few of a row are better than the worst that is kept; of equal ones the first stays ahead.
-  std::vector<int32_t> best;
-  const size_t most = std::min(logits.size(), static_cast<size_t>(n_top));
-  for (int32_t id = 0; most > 0 && id < std::ssize(logits); ++id) {
-    if (best.size() == most && !(logits[id] > logit(best.back()))) continue;  // NaN is not above
-    best.insert(std::ranges::upper_bound(best, logit(id), std::greater{}, logit), id);
-    if (best.size() > most) best.pop_back();
-  }
   RowLogprobs found{entry(drawn), {}};
-  for (const int32_t id : best) found.top.push_back(entry(id));
+  std::vector<int32_t> order(n_top > 0 ? logits.size() : 0);
+  std::iota(order.begin(), order.end(), 0);
+  const size_t n_kept = std::min(order.size(), static_cast<size_t>(n_top));
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<long>(n_kept), order.end(),
+      [&](int32_t a, int32_t b) { return logit(a) > logit(b) || (logit(a) == logit(b) && a < b); });
+  for (size_t i = 0; i < n_kept; ++i) found.top.push_back(entry(order[i]));
   return found;
 }
 

@@ -52,16 +52,13 @@ void check_at_least(const char* flag, int value, int low) {
   throw Error(ErrorCode::kUsage, format("%s: expected %d or more, found %d", flag, low, value));
 }
 
-// The largest logit and its first place; of nothing but NaN and -infinity the first.
-struct Highest {
-  float logit = kMinusInf;
-  size_t place = 0;
-};
+}  // namespace
 
-Highest highest_of(std::span<const float> logits) {
+int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids) {
   // Blocks by lanes that wait for nothing but themselves, then the place in the best of them.
   constexpr size_t kBlock = 256, kLanes = 16;
-  Highest best;
+  float best_logit = kMinusInf;
+  size_t best = 0;
   for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
     const std::span<const float> block =
         logits.subspan(begin, std::min(kBlock, logits.size() - begin));
@@ -76,19 +73,14 @@ Highest highest_of(std::span<const float> logits) {
     }
     for (; i < block.size(); ++i) lanes[0] = block[i] > lanes[0] ? block[i] : lanes[0];
     const float highest = *std::ranges::max_element(lanes);
-    if (highest > best.logit) best = {highest, begin};
+    if (!(highest > best_logit)) continue;
+    best_logit = highest;
+    best = begin;
   }
-  while (best.logit > kMinusInf && logits[best.place] != best.logit) ++best.place;
-  return best;
-}
-
-}  // namespace
-
-int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids) {
-  const Highest best = highest_of(logits);
-  int32_t id = id_at(ids, best.place);
+  while (best_logit > kMinusInf && logits[best] != best_logit) ++best;
+  int32_t id = id_at(ids, best);
   for (size_t i = 0; i < ids.size(); ++i) {  // they need not ascend
-    if (without_nan(logits[i]) == best.logit) id = std::min(id, ids[i]);
+    if (without_nan(logits[i]) == best_logit) id = std::min(id, ids[i]);
   }
   return id;
 }
@@ -127,11 +119,7 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
     if (margin) *margin = margin_of(logits);
     return greedy_token(logits, ids);
   }
-  if (params_.filters() || margin) {
-    filter(logits, ids);
-  } else {
-    collect_within_reach(logits, ids, place);
-  }
+  filter(logits, ids);
   return draw(place, margin);
 }
 
@@ -321,31 +309,6 @@ void Sampler::collect_all(std::span<const float> logits, std::span<const int32_t
   if (!ids.empty()) std::sort(candidates_.begin(), candidates_.end(), by_id);
 }
 
-// Of all tokens those whose logits are high enough for any noise to lift them over the likeliest
-// one's score: no other can be drawn, and noise costs more than all else of a draw.
-void Sampler::collect_within_reach(std::span<const float> logits, std::span<const int32_t> ids,
-                                   const DrawPlace& place) {
-  const Highest best = highest_of(logits);
-  if (!std::isfinite(best.logit)) return collect_all(logits, ids);
-  const double temperature = params_.temperature;
-  const double score = best.logit / temperature + gumbel(place, id_at(ids, best.place));
-  const double least = (score - gumbel_bound(0)) * temperature;
-  const double lowest = std::numeric_limits<float>::lowest();
-  // Less, by more than all rounding.
-  const auto reach = static_cast<float>(std::max(least - 1e-6 * (1 + std::abs(least)), lowest));
-  candidates_.clear();
-  constexpr size_t kBlock = 64;  // many have nothing, which is soon seen
-  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
-    const size_t end = std::min(begin + kBlock, logits.size());
-    int within = 0;
-    for (size_t i = begin; i < end; ++i) within += logits[i] >= reach ? 1 : 0;
-    for (size_t i = begin; within > 0 && i < end; ++i) {
-      if (logits[i] >= reach) candidates_.push_back({logits[i], id_at(ids, i)});
-    }
-  }
-  if (!ids.empty()) std::sort(candidates_.begin(), candidates_.end(), by_id);
-}
-
 // One pass with a rising threshold: a buffer of k + slack is cut back to its best k whenever it is
 // full. Where ids ascend, a later logit equal to the k-th ranks behind it: it is not looked at.
 void Sampler::collect_top_k(std::span<const float> logits, std::span<const int32_t> ids) {
@@ -481,10 +444,16 @@ std::optional<int32_t> Sampler::sample_top(const TopLogits& top, bool weighed,
 DrawRule Sampler::rule(uint32_t reply) const {
   const SamplingParams& p = params_;
   DrawRule rule{p.seed, reply, p.temperature, p.repeat_penalty, p.repeat_last_n};
-  rule.filtered = p.temperature > 0 && p.filters();
+  rule.filtered = p.temperature > 0 && (p.top_k > 0 || p.top_p < 1 || p.min_p > 0);
   // Up to kTopLogits tokens are all there: their weights are known without the rest of the row.
   rule.weigh = rule.filtered && p.top_p < 1 && (p.top_k == 0 || p.top_k > kTopLogits);
   return rule;
+}
+
+std::optional<DrawRule> Sampler::rule_without_text(uint32_t reply) const {
+  const bool seldom = params_.temperature > 0 && params_.top_k > kTopLogits;
+  const DrawRule rule = this->rule(reply);
+  return changes_logits() || seldom || rule.looks_back() ? std::nullopt : std::optional(rule);
 }
 
 std::optional<int32_t> Sampler::take(const RowDraw& draw, const DrawPlace& place, double* margin) {

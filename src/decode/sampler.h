@@ -55,9 +55,6 @@ struct SamplingParams {
   float presence_penalty = 0;   // taken once where the reply has it
   std::vector<LogitBias> logit_bias = {};                 // each id once, below vocab_size
   std::shared_ptr<const TokenGrammar> grammar = nullptr;  // what replies are held to; none: nothing
-
-  // Whether some tokens of a draw are left out for being unlikely.
-  bool filters() const { return top_k > 0 || top_p < 1 || min_p > 0; }
 };
 
 // Throws Error(kUsage) naming the flag, the range and what was given.
@@ -129,6 +126,9 @@ class Sampler {
   // What a backend that draws needs of this sampler, and the same token from what it finds; nothing
   // where that does not decide.
   DrawRule rule(uint32_t reply) const;
+  // The same for rows whose texts the backend does not have; nullopt where a draw would look back,
+  // and where the head of a row would seldom decide.
+  std::optional<DrawRule> rule_without_text(uint32_t reply) const;
   std::optional<int32_t> take(const RowDraw& draw, const DrawPlace& place,
                               double* margin = nullptr);
 
@@ -168,8 +168,6 @@ class Sampler {
                                   std::span<const int32_t> ids);
   void filter(std::span<const float> logits, std::span<const int32_t> ids);
   void collect_all(std::span<const float> logits, std::span<const int32_t> ids);
-  void collect_within_reach(std::span<const float> logits, std::span<const int32_t> ids,
-                            const DrawPlace& place);
   void collect_top_k(std::span<const float> logits, std::span<const int32_t> ids);
   void keep_top_p();
   void keep_min_p();
