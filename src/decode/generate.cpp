@@ -154,6 +154,7 @@ void Session::start_round(int width, bool shared) {
   limits.shared = shared;
   limits.number = stats_.counters.rounds;
   limits.reply = options_.reply;
+  limits.logits = options_.on_logits != nullptr;
   limits.abort = options_.abort;
   limits.ends = [this](std::span<const int32_t> text) {
     return (options_.is_end && options_.is_end(text.back())) || sampler_.ends(text) ||
@@ -297,11 +298,10 @@ bool Session::open_round() {
   return true;
 }
 
-// The rows of others are drawn for with them, so the rule may look at no text.
+// The rows of others are drawn for with them.
 std::optional<DrawRule> Session::shared_rule() const {
-  if (sampler_.changes_logits()) return std::nullopt;
-  const DrawRule rule = sampler_.rule(options_.reply);
-  return rule.looks_back() ? std::nullopt : std::optional(rule);
+  if (options_.on_logits) return std::nullopt;
+  return sampler_.rule_without_text(options_.reply);
 }
 
 bool Session::take_rows(const GivenRows& given,

@@ -188,13 +188,17 @@ void ReplyBatch::draft(std::span<Reply* const> replies) {
   }
 }
 
-// What a device may draw by for all of them, the head of each row; nullopt: the logits are needed.
+// What a device may draw by for all of them, the likeliest tokens or the head of each row; nullopt:
+// the logits are needed.
 std::optional<DrawRule> ReplyBatch::common_rule(std::span<Reply* const> replies) {
   if (!backend_.samples_on_device()) return std::nullopt;
-  DrawRule common{.temperature = 1, .filtered = true};
+  DrawRule common;
   for (const Reply* reply : replies) {
     const std::optional<DrawRule> rule = reply->session->shared_rule();
     if (!rule) return std::nullopt;
+    if (rule->temperature == 0) continue;
+    common.temperature = 1;
+    common.filtered = true;
     common.weigh = common.weigh || rule->weigh;
   }
   return common;

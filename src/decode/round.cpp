@@ -185,8 +185,9 @@ bool Round::verify() {
   if (!run(1, backend_.config().n_layers) || aborted()) return false;
   const bool proposed = std::any_of(proposals_.begin(), proposals_.begin() + newest(),
                                     [](const TokenDistribution& q) { return !q.ids.empty(); });
+  const bool chain = paths_[newest()].straight;
   row_sampler_.start(rows(), limits_.reply, history(newest()),
-                     {.chain = paths_[newest()].straight, .distributions = proposed});
+                     {.chain = chain, .logits = proposed || (!chain && limits_.logits)});
   spent(Phase::kLogits);
   return !aborted();
 }

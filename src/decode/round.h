@@ -33,8 +33,9 @@ class Round {
     // Its rows go through all layers in a pass with those of other texts: until then none runs,
     // and there are no masks.
     bool shared = false;
-    int number = 0;      // of the round, in its reply
-    uint32_t reply = 0;  // for the noise
+    int number = 0;       // of the round, in its reply
+    uint32_t reply = 0;   // for the noise
+    bool logits = false;  // those of tokens are wanted too
     const std::atomic<bool>* abort = nullptr;
     // The reply ends with the last token of this text. Empty: nothing ends it.
     std::function<bool(std::span<const int32_t>)> ends;

@@ -12,8 +12,8 @@ DeviceSampling* RowSampler::device() const {
 }
 
 void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, const Rows& rows) {
-  DeviceSampling* device = rows.distributions ? nullptr : this->device();
-  if (device && !rows.chain && sampler_.rule(reply).looks_back()) device = nullptr;
+  DeviceSampling* device = rows.logits ? nullptr : this->device();
+  if (device && !rows.chain && !sampler_.rule_without_text(reply)) device = nullptr;
   drawn_ = device != nullptr;
   first_ = 0;
   given_ = {};

@@ -26,8 +26,8 @@ class RowSampler {
   RowSampler(Backend& backend, Sampler& sampler) : backend_(backend), sampler_(sampler) {}
 
   struct Rows {
-    bool chain = true;           // each follows the one before it
-    bool distributions = false;  // that of any of them may be asked for too
+    bool chain = true;    // each follows the one before it
+    bool logits = false;  // or the distribution of any of them may be asked for: all come over
   };
   // Rows [0, n) of reply `reply` have come through all layers; `text` ends with the last of them.
   void start(int n, uint32_t reply, std::span<const int32_t> text, const Rows& rows);
@@ -37,7 +37,7 @@ class RowSampler {
   void start(std::span<const RowDraw> draws, int first);
   // The token after row `slot` of them; `history` ends with that row.
   int32_t token(int slot, uint32_t reply, std::span<const int32_t> history);
-  // What that token is drawn from, for a temperature above 0, after a start for distributions.
+  // What that token is drawn from, for a temperature above 0, after a start for logits.
   void distribution(int slot, std::span<const int32_t> history, TokenDistribution& out);
 
   // No row is started any more, and nothing kept for them.

@@ -101,6 +101,15 @@ TEST_CASE("device sampling: what the sampler asks for") {
   CHECK(rule(sampling(1, 257, 0.9f)).weigh);
   CHECK(rule(sampling(1, 0, 0.9f)).weigh);
   CHECK(!rule(sampling(1, 0, 1, 0.1f)).weigh);
+  const auto without_text = [](const SamplingParams& params) {
+    return Sampler(params).rule_without_text(3).has_value();
+  };
+  CHECK(without_text(sampling(0, 300)));
+  CHECK(without_text(sampling(1, 256, 0.9f)));
+  CHECK(without_text(sampling(1, 0, 0.9f)));
+  CHECK(!without_text(sampling(1, 257, 0.9f)));  // the head of a row has 256 tokens
+  CHECK(!without_text(sampling(1)));
+  CHECK(!without_text(sampling(0, 0, 1, 0, 1.1f)));
 }
 
 TEST_CASE("device sampling: plain replies are the sampler's, and rows stay where they are") {
