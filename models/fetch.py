@@ -74,13 +74,13 @@ PARTIAL = ".fetching-"  # folders of what is not whole yet
 
 
 @contextlib.contextmanager
-def locked(folder):
-    """Whether the lock of a folder is this process's: another may have it, or there are no locks on
-    this file system."""
+def locked(folder, wait):
+    """Whether the lock of a folder is this process's: another may have it for longer than this one
+    will `wait`, or there are no locks on this file system."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             yield False
         else:
@@ -93,11 +93,12 @@ def locked(folder):
 def partial_folder(folder):
     """A folder that goes with this process; where that is killed, with the next one."""
     for left in folder.glob(PARTIAL + "*"):
-        with contextlib.suppress(OSError), locked(left) as alone:
+        with contextlib.suppress(OSError), locked(left, wait=False) as alone:
             if alone and any(left.iterdir()):  # an empty one may be about to be locked
                 shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder) as own, locked(own):
-        yield Path(own)
+    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder) as own:
+        with locked(own, wait=True):  # while another looks whether it is left
+            yield Path(own)
 
 
 def fetch(name, folder):

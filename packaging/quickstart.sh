@@ -93,14 +93,15 @@ fi
 is_built || build_program
 
 # Earlier versions laid a copy of the draft layer beside the model, where it hides the one in
-# models/. It goes where it is that file, a beginning of it, or one that the repository once had;
-# heads that were trained here stay.
+# models/. It goes where it is that file, a beginning of it, or one that once lay there; heads that
+# were trained here stay.
 forget_copied_heads() {
   local copy=$1 bundled="$root/models/${1##*/}" hash
   [ -f "$copy" ] || return 0
   hash=$(git hash-object --no-filters "$copy" 2>/dev/null || true)
   if cmp -s -n "$(stat -c %s "$copy")" "$copy" "$bundled" ||
-    git -C "$root" cat-file -e "$hash" 2>/dev/null; then
+    git -C "$root" log --raw --no-abbrev --format= -- "$bundled" 2>/dev/null |
+    grep -q " ${hash:-none} "; then
     say "removing $copy, a copy of what lies in $root/models"
     rm -f "$copy"
   fi

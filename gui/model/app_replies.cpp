@@ -103,11 +103,12 @@ void AppState::ask(size_t first, const std::string& message, std::optional<std::
   reply.reply = flight.id;
   messages.push_back(std::move(reply));
   flight_ = std::move(flight);
-  // A reply that is to be replaced stays in the file until the new one is there.
-  if (!message.empty()) save(asked);
   prompt_read_ = prompt_total_ = 0;
   stopping_ = false;
   worker_.reply(request);
+  // Behind that, for a disk takes its time. A reply that is to be replaced stays in the file until
+  // the new one is there.
+  if (!message.empty()) save(asked);
 }
 
 void AppState::stop() {

@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <random>
 #include <string_view>
+#include <thread>
 
 #include "descriptor.h"
 #include "error.h"
@@ -43,10 +45,14 @@ bool is_left_behind(const std::string& file) {
 }
 
 // Windows take turns in a folder, from looking at a file to having put another in its place: this
-// one's lasts as long as what it gets. Where the file system knows no locks nobody waits.
+// one's lasts as long as what it gets. Nobody waits where the file system knows no locks, nor
+// longer than a second for a window that was stopped in its turn.
 Descriptor in_turn(const std::string& folder) {
   Descriptor turn(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  while (turn && flock(turn.get(), LOCK_EX) != 0 && errno == EINTR) {
+  for (int tries = 0; turn && tries < 100; ++tries) {
+    if (flock(turn.get(), LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR))
+      break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return turn;
 }

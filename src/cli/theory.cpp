@@ -3,8 +3,10 @@
 // and how much of the model's distribution each drafter has, which bounds acceptance.
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
@@ -112,7 +114,9 @@ Json print_offload(const CostModel& costs) {
   std::printf("\n");
   Json rows = Json::array();
   const int step = std::max(1, (costs.n_layers + 7) / 8);
-  for (int n = costs.n_layers; n > 0; n -= step) {
+  std::set<int, std::greater<>> shares = {costs.first_layers};  // what was measured, too
+  for (int n = costs.n_layers; n > 0; n -= step) shares.insert(n);
+  for (const int n : shares) {
     const CostModel at = costs.with_first_layers(n);
     std::printf("  %6d  %11.1f", n, 1 / at.plain_token);
     Json cells = Json::array();

@@ -40,8 +40,8 @@ class Reader {
     read_id("unk_token", "unk_token_id", vocabulary_.unknown);
     read_id("pad_token", "pad_token_id", vocabulary_.padding);
     read_post_processor();
-    take_flag("add_bos_token", vocabulary_.add_bos);
-    take_flag("add_eos_token", vocabulary_.add_eos);
+    take_flag("add_bos_token", vocabulary_.bos, vocabulary_.add_bos);
+    take_flag("add_eos_token", vocabulary_.eos, vocabulary_.add_eos);
     if (offsets_only_ && !vocabulary_.add_bos) vocabulary_.add_bos = false;
     if (offsets_only_ && !vocabulary_.add_eos) vocabulary_.add_eos = false;
     // Without a post-processor tokenizers add nothing; a reader of GGUF may think otherwise.
@@ -86,9 +86,14 @@ class Reader {
   void note(const std::string& text) { vocabulary_.notes.push_back(text); }
 
   // What tokenizer_config.json states counts more than what the post-processor does.
-  void take_flag(const char* key, std::optional<bool>& adds) {
+  void take_flag(const char* key, const std::optional<uint32_t>& id, std::optional<bool>& adds) {
     const std::optional<bool> stated = tokenizer_config_.flag(key);
     if (!stated) return;
+    if (*stated && !id) {
+      note(format("tokenizer_config.json has %s: true, but there is no such token: none is added",
+                  key));
+      return;
+    }
     if (adds && *adds != *stated) {
       note(
           format("tokenizer_config.json has %s: %s, and the post_processor of tokenizer.json does "

@@ -139,6 +139,11 @@ std::set<std::string> required_by(const Schema& schema) {
   return names;
 }
 
+bool refers(const Schema& schema) {
+  if (schema.is_object() && schema.contains("$ref")) return true;
+  return schema.is_structured() && std::ranges::any_of(schema, refers);
+}
+
 const Schema& place_of(const Schema& root, const std::string& reference, const std::string& place) {
   const auto refuse = [&] {
     refuse_schema(ErrorCode::kUnsupported, place, "$ref", "a place in the schema, as #/$defs/NAME",
@@ -204,7 +209,8 @@ std::string found_text(const Schema& value) {
 
 bool is_resource(const Schema& schema) {
   const auto id = schema.find("$id");
-  return id != schema.end() && id->is_string() && !id->get<std::string>().starts_with('#');
+  return id != schema.end() && id->is_string() && !id->get<std::string>().starts_with('#') &&
+         refers(schema);
 }
 
 void check_no_resource(const Schema& schema, const std::string& place) {

@@ -23,7 +23,7 @@ bool says_nothing(std::string_view keyword);
 
 // A place in a schema as messages have it: "#/properties/a"; the begin of a long one.
 std::string place_in(const std::string& place, std::string_view key);
-// It has a name of its own, so that references in it begin there. A name that begins with # is of
+// It has a name of its own and references in it, which begin there. A name that begins with # is of
 // a place alone.
 bool is_resource(const Schema& schema);
 // Throws Error(kUnsupported) for one, which below the whole schema is not followed.

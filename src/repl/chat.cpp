@@ -450,7 +450,7 @@ void Chat::report(const Reply& reply) {
   if (!options_.quiet) say("[" + stats_line(reply.stats) + "]");
   if (options_.stats_json.empty()) return;
   try {
-    write_file(options_.stats_json, stats_json(reply.stats));
+    write_file(options_.stats_json, stats_json(reply.stats), false);  // until the next reply
   } catch (const Error& e) {  // no reason to end the conversation
     say("warning: " + std::string(e.what()));
   }

@@ -136,7 +136,7 @@ class TaggedCall {
     const std::string place = "#/properties/" + name;
     if (name.empty() || name.find_first_of("<>\n") != name.npos)
       refuse_value(place, "a name of signs");
-    // Nothing comes with what has a name of its own: its references begin there.
+    // Its references begin in itself, not where all others do.
     if (is_resource(property)) refuse_value(place, "$id");
     Parts parts = key(name);
     const bool is_text = std::ranges::count(tool_.text_parameters, name) > 0;

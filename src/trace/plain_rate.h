@@ -34,7 +34,8 @@ class PlainRate {
   }
 
  private:
-  // Rounds of the sample at most. Few: of an hour ago, or of a text a tenth as long, none is left.
+  // Rounds of the sample at most. Few: those of another hour, or of a text of another length, go
+  // with the next ones.
   static constexpr size_t kWindow = 15;
 
   std::vector<int64_t> recent_;

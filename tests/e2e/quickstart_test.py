@@ -140,10 +140,17 @@ class Quickstart(FolderCase):
         cases = [("the draft layer", False), ("the draft", False), ("", False),
                  ("the draft lamp", True), ("the draft layer and more", True)]
         if shutil.which("git"):
-            cases.append(("an earlier one", False))
-            subprocess.run(["git", "init", "-q", self.tree], check=True)
-            subprocess.run(["git", "hash-object", "-w", "--stdin"], cwd=self.tree, check=True,
-                           input=b"an earlier one", stdout=subprocess.DEVNULL)
+            cases += [("an earlier one", False), ("kept elsewhere", True)]
+            bundled, elsewhere = self.tree / "models" / HEADS, self.tree / "kept"
+            now = bundled.read_text()
+            elsewhere.write_text("kept elsewhere")
+            for command in (["init", "-q"], ["config", "user.name", "x"],
+                            ["config", "user.email", "x@x"]):
+                subprocess.run(["git", *command], cwd=self.tree, check=True)
+            for text in ("an earlier one", now):
+                bundled.write_text(text)
+                subprocess.run(["git", "add", bundled, elsewhere], cwd=self.tree, check=True)
+                subprocess.run(["git", "commit", "-qm", text], cwd=self.tree, check=True)
         copy = self.tree / HEADS
         for content, stays in cases:
             copy.write_text(content)

@@ -152,17 +152,21 @@ TEST_CASE("schemas: what is not followed is an error that names keyword and plac
   check_refused(R"({"$ref": "http://a/b"})", kUnsupported, {"$ref", "http"});
   check_refused(R"({"$ref": "#", "minLength": 1})", kUnsupported, {"minLength", "beside $ref"});
   // References in a schema with a name of its own begin there.
-  check_refused(R"({"properties": {"a": {"$id": "http://a/b"}}})", kUnsupported,
-                {"#/properties/a", "$id", "http://a/b"});
-  check_refused(R"({"allOf": [{"$id": "b", "type": "string"}]})", kUnsupported,
+  check_refused(R"({"properties": {"a": {"$id": "http://a/b", "items": {"$ref": "#"}}}})",
+                kUnsupported, {"#/properties/a", "$id", "http://a/b"});
+  check_refused(R"({"allOf": [{"$id": "b", "items": {"$ref": "#"}}]})", kUnsupported,
                 {"#/allOf/0", "$id"});
-  check_refused(R"({"$defs": {"a": {"$id": "b", "items": {}}}, "$ref": "#/$defs/a/items"})",
-                kUnsupported, {"$id"});
+  check_refused(
+      R"({"$defs": {"a": {"$id": "b", "items": {"$ref": "#"}}}, "$ref": "#/$defs/a/items"})",
+      kUnsupported, {"$id"});
   check_refused(R"({"required": ["a"], "additionalProperties": false})", kUsage, {"required", "a"});
   check_refused(R"({"properties": {"a": false}, "required": ["a"]})", kUsage, {"false"});
 }
 
 TEST_CASE("schemas: a name of the whole, or of a place in it, changes nothing") {
+  // A name changes nothing where nothing refers.
+  CHECK(takes(R"({"type": "object", "properties": {"a": {"$id": "b", "type": "integer"}}})",
+              R"({"a":1})"));
   const char* const named = R"({"$id": "http://a/b", "type": "object", "properties": {
       "$id": {"$id": "#/properties/$id", "type": "integer"}, "l": {"$ref": "#"}}})";
   CHECK(takes(named, R"({"$id":1,"l":{"l":{}}})"));

@@ -320,7 +320,7 @@ TEST_CASE("calls: one that must be keeps to the schema in each syntax, values in
   CHECK_FALSE(held.begins("<tool_call>get_weather<arg_key>b</arg_key><arg_value>4"));
   for (const char* refused :
        {R"({"type": "object", "properties": {"a": {"type": "string", "minLength": 2}}})",
-        R"({"type": "object", "properties": {"b": {"$id": "c", "type": "integer"}}})",
+        R"({"type": "object", "properties": {"b": {"$id": "c", "items": {"$ref": "#"}}}})",
         R"({"type": "object", "anyOf": []})",
         R"({"type": "object", "properties": {}, "required": ["x"]})"}) {
     request.tools[0].parameters = refused;
