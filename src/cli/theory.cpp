@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
@@ -78,6 +79,19 @@ double check_seconds(const CostModel& costs, const std::optional<HeadDefaults>& 
   return costs.check(head_kind_name(settings->kind), full ? costs.vocab_size : settings->shortlist);
 }
 
+// One line's ceilings, for drafts that are right with each of these chances.
+Json print_cells(const CostModel& costs, int exit_layer, double check,
+                 std::span<const double> acceptances) {
+  Json cells = Json::array();
+  for (const double a : acceptances) {
+    const Ceiling c = ceiling(costs, exit_layer, check, a);
+    std::printf("  %4.2f(%2d)", c.speedup, c.rows);
+    cells.push_back({{"acceptance", a}, {"speedup", c.speedup}, {"rows", c.rows}});
+  }
+  std::printf("\n");
+  return cells;
+}
+
 Json print_ceilings(const CostModel& costs, double check) {
   std::printf(
       "\nceilings: speedup at the best number of rows (in brackets), by the layer that all\n"
@@ -89,14 +103,8 @@ Json print_ceilings(const CostModel& costs, double check) {
   Json rows = Json::array();
   for (const int layer : exit_layers(costs.n_layers)) {
     std::printf("  %4d", layer);
-    Json cells = Json::array();
-    for (const double a : kAcceptances) {
-      const Ceiling c = ceiling(costs, layer, check, a);
-      std::printf("  %4.2f(%2d)", c.speedup, c.rows);
-      cells.push_back({{"acceptance", a}, {"speedup", c.speedup}, {"rows", c.rows}});
-    }
-    std::printf("\n");
-    rows.push_back({{"exit_layer", layer}, {"ceilings", std::move(cells)}});
+    rows.push_back(
+        {{"exit_layer", layer}, {"ceilings", print_cells(costs, layer, check, kAcceptances)}});
   }
   return rows;
 }
@@ -119,16 +127,9 @@ Json print_offload(const CostModel& costs) {
   for (const int n : shares) {
     const CostModel at = costs.with_first_layers(n);
     std::printf("  %6d  %11.1f", n, 1 / at.plain_token);
-    Json cells = Json::array();
-    for (const double a : kLikely) {
-      const Ceiling c = ceiling(at, 0, 0, a);
-      std::printf("  %4.2f(%2d)", c.speedup, c.rows);
-      cells.push_back({{"acceptance", a}, {"speedup", c.speedup}, {"rows", c.rows}});
-    }
-    std::printf("\n");
     rows.push_back({{"gpu_layers", n},
                     {"plain_tokens_per_second", 1 / at.plain_token},
-                    {"ceilings", std::move(cells)}});
+                    {"ceilings", print_cells(at, 0, 0, kLikely)}});
   }
   return rows;
 }
