@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -13,38 +12,61 @@ using nlohmann::json;
 
 namespace {
 
-// Watches the parser: how deep it is, how much it found, and which keys the objects it is in have
-// had.
-class Watch {
+// Reads along before anything is kept: how deep it is, how much there is, and which keys the
+// objects it is in have had. Not a callback of the parser: with one, it looks through everything
+// that an object lies beside whenever that ends.
+template <class Json>
+class Watch final : public nlohmann::json_sax<Json> {
  public:
   Watch(const std::string& name, const JsonLimits& limits) : name_(name), limits_(limits) {}
 
-  // `parsed`: json or ordered_json, whose events are types of their own.
-  template <class Event, class Json>
-  bool operator()(int depth, Event event, Json& parsed) {
-    if (event == Event::array_end) return true;
-    if (event == Event::object_end) {
-      keys_.pop_back();
-      return true;
-    }
-    if (++values_ > limits_.values) {
-      fail(format("expected JSON of at most %zu values, found more", limits_.values));
-    }
-    if ((event == Event::object_start || event == Event::array_start) && depth >= limits_.depth) {
-      fail(format("expected JSON nested %d deep at most, found more levels", limits_.depth));
-    }
-    if (event == Event::object_start) keys_.emplace_back();
-    if (event == Event::key && !limits_.repeated_keys) {
-      const auto& key = parsed.template get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) {
-        fail(format("expected each key of an object once, found '%s' twice",
-                    printable(key).c_str()));
-      }
+  bool null() override { return count(); }
+  bool boolean(bool) override { return count(); }
+  bool number_integer(typename Json::number_integer_t) override { return count(); }
+  bool number_unsigned(typename Json::number_unsigned_t) override { return count(); }
+  bool number_float(typename Json::number_float_t, const std::string&) override { return count(); }
+  bool string(std::string&) override { return count(); }
+  bool binary(typename Json::binary_t&) override { return count(); }
+  bool start_object(size_t) override {
+    keys_.emplace_back();
+    return go_deeper();
+  }
+  bool key(std::string& key) override {
+    count();
+    if (!limits_.repeated_keys && !keys_.back().insert(key).second) {
+      fail(format("expected each key of an object once, found '%s' twice", printable(key).c_str()));
     }
     return true;
   }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(size_t) override { return go_deeper(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  // What is no JSON the parser will say.
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
 
  private:
+  bool count() {
+    if (++values_ > limits_.values) {
+      fail(format("expected JSON of at most %zu values, found more", limits_.values));
+    }
+    return true;
+  }
+  bool go_deeper() {
+    count();
+    if (++depth_ > limits_.depth) {
+      fail(format("expected JSON nested %d deep at most, found more levels", limits_.depth));
+    }
+    return true;
+  }
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorCode::kFormat, name_ + ": " + what);
   }
@@ -52,14 +74,16 @@ class Watch {
   const std::string& name_;
   const JsonLimits& limits_;
   size_t values_ = 0;
+  int depth_ = 0;
   std::vector<std::unordered_set<std::string>> keys_;
 };
 
 template <class Json>
 Json parse_as(std::string_view text, const std::string& name, const JsonLimits& limits) {
-  Watch watch(name, limits);
+  Watch<Json> watch(name, limits);
+  Json::sax_parse(text.begin(), text.end(), &watch);
   try {
-    return Json::parse(text.begin(), text.end(), std::ref(watch));
+    return Json::parse(text.begin(), text.end());
   } catch (const json::parse_error& e) {
     const std::string found =
         e.byte > text.size() ? format("its end after %zu bytes", text.size())
