@@ -171,7 +171,7 @@ std::string events_of(const ReplyHead& head, const ReplyPart& part, bool first) 
 
 // The events of the rest of a job's replies, of which `news` came already.
 bool write_events(const ReplyHead& head, ReplyJob& job, ReplyJob::News news, Connection& connection,
-                  int& tokens) {
+                  Connection::Time silence, int& tokens) {
   Usage usage;
   int newest = -1;  // reply of which there were events
   for (;;) {
@@ -183,7 +183,8 @@ bool write_events(const ReplyHead& head, ReplyJob& job, ReplyJob::News news, Con
     tokens = usage.completion_tokens;
     if (news.error) return connection.write(error_event(*news.error));
     if (news.over) break;
-    if (!connection.wait(job.news_fd())) return false;
+    if (news.parts.empty() && !connection.write(kStillHere)) return false;
+    if (!connection.wait(job.news_fd(), silence)) return false;
     news = job.take();
   }
   std::string end;
@@ -390,9 +391,9 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
     if (answer.status == kClientGone) metrics_.count_disconnect();
     return answer;
   }
-  // What goes wrong before the first text still gets a status of its own.
+  // What goes wrong before the first text, and soon, still gets a status of its own.
   Answer answer;
-  if (!connection.wait(ticket->job().news_fd())) {
+  if (!connection.wait(ticket->job().news_fd(), options_.silence)) {
     metrics_.count_disconnect();
     answer.status = kClientGone;
     return answer;
@@ -404,7 +405,7 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
   answer.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would send events in heaps
   answer.stream = [this, head, ticket, first = std::move(first),
                    tokens = answer.tokens](Connection& reader) {
-    const bool read = write_events(head, ticket->job(), first, reader, *tokens);
+    const bool read = write_events(head, ticket->job(), first, reader, options_.silence, *tokens);
     if (!read) metrics_.count_disconnect();
     return read;
   };

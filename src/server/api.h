@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -23,18 +24,24 @@
 
 namespace specbound::server {
 
+// The other end of a request. Both are false when the client went away, or does not read.
+class Connection {
+ public:
+  using Time = std::chrono::milliseconds;
+  static constexpr Time kForever{-1};
+
+  virtual ~Connection() = default;
+  virtual bool wait(int fd, Time most = kForever) = 0;  // until `fd` is readable
+  virtual bool write(std::string_view bytes) = 0;
+};
+
 struct ApiOptions {
   ReplySettings defaults;
   ApiKeys keys;
   size_t max_waiting = 64;
-};
-
-// The other end of a request. Both are false when the client went away, or does not read.
-class Connection {
- public:
-  virtual ~Connection() = default;
-  virtual bool wait(int fd) = 0;  // until `fd` is readable
-  virtual bool write(std::string_view bytes) = 0;
+  // A stream that has nothing to say for so long says that it is still there: proxies and clients
+  // close what is silent, most of them after a minute.
+  Connection::Time silence = std::chrono::seconds(15);
 };
 
 // The client went away: there is nobody to answer. What web servers put into their logs for that.

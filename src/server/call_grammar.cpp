@@ -120,6 +120,30 @@ std::vector<Parts> strict_calls(const ReplyFormat& format, const std::vector<Too
   return calls;
 }
 
+// One call or, where the request takes them, several, up to what closes them all.
+Parts calls_within(const Frame& frame, const ReplyFormat& format, const ToolRequest& request) {
+  const std::vector<Parts> one = strict_calls(format, request.tools);
+  Parts calls = {Part::one_of(one)};
+  if (request.parallel && !frame.between.empty()) {
+    std::vector<Parts> between;
+    for (const std::string& text : frame.between) between.push_back({Part::literal(text)});
+    calls.push_back(Part::several({{Part::one_of(std::move(between)), Part::one_of(one)}},
+                                  static_cast<int>(ReplyParser::kMaxCalls) - 1));
+  }
+  if (format.syntax == CallSyntax::kHarmony) return calls;  // in one message
+  calls.push_back(Part::literal(frame.close));
+  if (request.parallel) calls.push_back(Part::one_of({{}, {Part::literal("\n")}}));
+  return calls;
+}
+
+// What a format allows, or calls.
+std::vector<Parts> json_or_calls(const ReplyFormat& format, const CompletionRequest& request) {
+  const Frame frame = frame_of(format);
+  Parts calls = {Part::literal(frame.open)};
+  append(calls, calls_within(frame, format, request.conversation.tools));
+  return {{Part::schema(request.format.text)}, std::move(calls)};
+}
+
 Part blanks() {
   return Part::several(
       {{Part::literal(" ")}, {Part::literal("\n")}, {Part::literal("\t")}, {Part::literal("\r")}});
@@ -195,17 +219,8 @@ std::vector<Parts> call_alternatives(const ReplyFormat& format, const ToolReques
 std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& request,
                                  bool splits_thoughts, bool thinks, bool goes_on) {
   const Frame frame = frame_of(format);
-  const std::vector<Parts> one = strict_calls(format, request.tools);
-  Parts calls = {Part::one_of(one)};
-  if (request.parallel && !frame.between.empty()) {
-    std::vector<Parts> between;
-    for (const std::string& text : frame.between) between.push_back({Part::literal(text)});
-    calls.push_back(Part::several({{Part::one_of(std::move(between)), Part::one_of(one)}},
-                                  static_cast<int>(ReplyParser::kMaxCalls) - 1));
-  }
+  Parts calls = calls_within(frame, format, request);
   if (format.syntax == CallSyntax::kHarmony) return messages_or(std::move(calls), goes_on);
-  calls.push_back(Part::literal(frame.close));
-  if (request.parallel) calls.push_back(Part::one_of({{}, {Part::literal("\n")}}));
   std::vector<Parts> reply;
   Parts marked;
   if (format.call_open.empty() || format.syntax == CallSyntax::kJson) {
@@ -246,12 +261,16 @@ std::vector<std::string_view> shown_marks(const ReplyFormat& format,
 std::optional<HeldCalls> held_calls(const ReplyFormat& format, bool thinks,
                                     const CompletionRequest& request) {
   const ToolRequest& tools = request.conversation.tools;
-  if (!tools.held()) return {};
+  const bool json = !request.format.field.empty() && !request.format.gbnf;
+  const bool either = json && !tools.tools.empty() && !tools.must();
+  if (!tools.held() && !either) return {};
   const std::string field = tools.must() ? "tool_choice" : "tools";
-  if (request.settings.grammar) {
+  // Every text is a message in a channel there, of which a format says nothing.
+  const bool channels = format.syntax == CallSyntax::kHarmony;
+  if (request.settings.grammar && (!either || channels)) {
     throw ApiError(400,
                    field + ": a format is asked for too: give one of them" +
-                       (tools.must() ? "" : ", or tools that are not strict"),
+                       (tools.must() || channels ? "" : ", or tools that are not strict"),
                    field);
   }
   if (request.settings.ignore_eos) {
@@ -262,6 +281,10 @@ std::optional<HeldCalls> held_calls(const ReplyFormat& format, bool thinks,
   held.shown.assign(marks.begin(), marks.end());
   const bool goes_on = request.conversation.goes_on();
   try {
+    if (either) {
+      held.alternatives = json_or_calls(format, request);
+      return held;
+    }
     if (!tools.must()) {
       held.alternatives =
           text_or_calls(format, tools, request.settings.split_thoughts, thinks, goes_on);

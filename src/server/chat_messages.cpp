@@ -202,12 +202,6 @@ Chat read_chat(const Fields& fields, std::string_view body) {
   chat.variables = read_variables(fields, ordered);
   check_size(chat);
   const ChatMessage& last = chat.messages.back();
-  if (last.role == Role::kSystem || last.role == Role::kDeveloper) {
-    throw ApiError(400,
-                   "messages: expected the user's, a tool's or the assistant's at the end, for "
-                   "there must be one to answer or to go on with",
-                   "messages");
-  }
   const std::optional<bool> asks = fields.flag("add_generation_prompt");
   chat.asks = asks.value_or(true);
   chat.continues = last.role == Role::kAssistant && last.calls.empty() && !asks.value_or(false);

@@ -54,6 +54,23 @@ bool is_text_schema(const Json& schema) {
          all("anyOf", is_text_schema);
 }
 
+// Arguments are an object, whatever else a schema would let them be: it says so from here on. A
+// reference stands alone, and what it leads to has a type of its own.
+std::string schema_of_arguments(const Fields& function, const ChatValue& ordered) {
+  const Json& parameters = *function.find("parameters");
+  ChatValue::Dict schema = *ordered.dict();
+  const auto names = [](const Json& type) {
+    return type == "object" || (type.is_array() && std::ranges::count(type, Json("object")) > 0);
+  };
+  if (const auto type = parameters.find("type"); type != parameters.end()) {
+    if (!names(*type)) function.refuse("parameters", "a JSON schema of an object");
+    std::ranges::find(schema, "type", &ChatValue::Dict::value_type::first)->second = "object";
+  } else if (!parameters.contains("$ref")) {
+    schema.insert(schema.begin(), {"type", "object"});
+  }
+  return json_of(std::move(schema));
+}
+
 // `ordered`: the same, which is an object, too.
 Tool read_tool(const Json& json, const ChatValue& ordered, const std::string& path) {
   if (!json.is_object()) throw ApiError(400, path + ": expected an object", path);
@@ -64,7 +81,7 @@ Tool read_tool(const Json& json, const ChatValue& ordered, const std::string& pa
   const Json* parameters = function.find("parameters");
   if (!parameters) return tool;
   if (!parameters->is_object()) function.refuse("parameters", "a JSON schema: an object");
-  tool.parameters = json_of(*ordered.find("function")->find("parameters"));
+  tool.parameters = schema_of_arguments(function, *ordered.find("function")->find("parameters"));
   const auto properties = parameters->find("properties");
   if (properties == parameters->end()) return tool;
   if (!properties->is_object()) {

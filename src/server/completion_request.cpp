@@ -47,6 +47,10 @@ bool is_never(const Json&) {
   return false;
 }
 
+bool is_split(const Json& value) {
+  return value == "auto" || value == "deepseek";
+}
+
 struct Refused {
   const char* name;
   bool (*harmless)(const Json&);  // values that ask for nothing
@@ -54,6 +58,7 @@ struct Refused {
 };
 
 constexpr const char* kLength = "max_tokens says how long a reply may be";
+constexpr const char* kVariables = "chat_template_kwargs has what the template may ask for";
 constexpr const char* kFilters = "no such sampler; temperature, top_k, top_p and min_p are there";
 // Of OpenAI, llama.cpp, vLLM, TGI and Ollama.
 constexpr Refused kRefused[] = {
@@ -65,7 +70,6 @@ constexpr Refused kRefused[] = {
     {"echo", is_false, "the prompt is not repeated"},
     {"modalities", is_text, "only text can be had"},
     {"audio", is_never, "only text can be had"},
-    {"reasoning_effort", is_never, "how long a model thinks cannot be set"},
     {"verbosity", is_never, "how much a model says cannot be set"},
     {"web_search_options", is_never, "nothing is searched"},
     {"n_predict", is_never, kLength},
@@ -92,6 +96,20 @@ constexpr Refused kRefused[] = {
     {"structured_outputs", is_empty, "response_format or grammar says what replies must be"},
     {"format", is_empty, "response_format says what replies must be"},
     {"lora", is_empty, "no adapter can be put to the model"},
+    {"reasoning_effort", is_empty, kVariables},
+    {"enable_thinking", is_never, kVariables},
+    {"thinking", is_never, kVariables},
+    {"documents", is_empty, kVariables},
+    {"chat_template", is_empty, "the server's --chat-template-file says how chats are written"},
+    {"reasoning_format", is_split, "the server's --reasoning-format says where thoughts go"},
+    {"continue_final_message", is_false, "add_generation_prompt: false goes on with a message"},
+    {"include_stop_str_in_output", is_false, "replies end in front of what stop names"},
+    {"truncate_prompt_tokens", is_never, "no part of a prompt is left out"},
+    {"length_penalty", is_one, "no beams are searched"},
+    {"no_repeat_ngram_size", is_zero, "no such sampler; repeat_penalty is there"},
+    {"mirostat_mode", is_zero, kFilters},
+    {"tfs_z", is_one, kFilters},
+    {"options", is_empty, "its fields stand in the request itself"},
 };
 
 void check_refused(const Fields& fields) {
@@ -109,8 +127,10 @@ std::optional<uint64_t> read_seed(const Fields& fields, std::optional<uint64_t> 
   const Json* value = fields.find("seed");
   if (!value) return otherwise;
   if (value->is_number_unsigned()) return value->get<uint64_t>();
-  if (*value == -1) return std::nullopt;
-  fields.refuse("seed", "a whole number from 0 to 18446744073709551615, or -1 for a random one");
+  const std::optional<int64_t> number = whole_number(*value);
+  if (number == -1) return std::nullopt;
+  if (number) return static_cast<uint64_t>(*number);
+  fields.refuse("seed", "a whole number of 64 bits; -1 is a random one");
 }
 
 StopStrings read_stop(const Fields& fields) {
@@ -251,18 +271,18 @@ std::optional<int> read_completion_logprobs(const Fields& fields) {
 
 // ---- what is to be answered ----
 
-// The body's one prompt: a string, an array of one, or of token ids.
+// The body's one prompt: a string or an array of token ids, alone or in an array.
 void read_prompt(const Fields& fields, int vocab_size, CompletionRequest& request) {
   const Json* prompt = fields.find("prompt");
-  if (prompt && prompt->is_array() && prompt->size() == 1 && (*prompt)[0].is_string()) {
+  if (prompt && prompt->is_array() && prompt->size() == 1 && !(*prompt)[0].is_number()) {
     prompt = &(*prompt)[0];
   }
   if (prompt && prompt->is_string()) {
     request.text = prompt->get<std::string>();
   } else if (prompt && prompt->is_array() && !prompt->empty() && (*prompt)[0].is_number()) {
-    request.tokens = fields.tokens("prompt", vocab_size);
+    request.tokens = read_tokens(*prompt, fields.name("prompt"), vocab_size);
   } else {
-    fields.refuse("prompt", "one string, or an array of token ids");
+    fields.refuse("prompt", "one prompt: a string, or an array of token ids");
   }
 }
 

@@ -1,6 +1,6 @@
 // What a client asks of /v1/chat/completions and /v1/completions, read from JSON as OpenAI's
-// interface has it. Nothing that would change the text is ignored: what cannot be done here is
-// refused by name. Fields that are not known pass, because clients send some for bookkeeping
+// interface has it. What other servers have that would change the text, and cannot be done here, is
+// refused by name. Fields that nobody knows pass, because clients send some for bookkeeping
 // (metadata, user, store).
 #pragma once
 

@@ -189,7 +189,7 @@ class HttpConnection final : public Connection {
   explicit HttpConnection(HttpStream& stream, httplib::DataSink* sink = nullptr)
       : stream_(stream), sink_(sink) {}
 
-  bool wait(int fd) override { return stream_.bytes().wait(fd); }
+  bool wait(int fd, Time most) override { return stream_.bytes().wait(fd, most); }
   bool write(std::string_view bytes) override {
     return bytes.empty() || (sink_ && sink_->write(bytes.data(), bytes.size()));
   }

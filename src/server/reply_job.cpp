@@ -38,23 +38,24 @@ ReplyParser ReplyJob::parser_for(const ServedModel& model) const {
     const ToolRequest& tools = request_.conversation.tools;
     options.format = model.reply_format();
     options.splits_thoughts = request_.settings.split_thoughts;
-    // What is held to a format has no thoughts before it, nor calls beside it, unless its grammar
-    // spells them.
+    // What is held to a format has no thoughts before it, unless its grammar spells them.
     const ResponseFormat& held = request_.format;
     const bool json = !held.field.empty() && !held.gbnf;
     const bool ends_thoughts =
         held.gbnf && held.text.find(options.format.think_close) != std::string::npos;
     options.thinks = prompt_.thinks && (held.field.empty() || ends_thoughts);
     options.goes_on = request_.conversation.goes_on();
-    if (!json) options.tools = tools.tools;
+    options.tools = tools.tools;
     options.several = tools.parallel;
-    options.held = tools.held();
-    // Held to calls of a format or to text, a reply has none in another one.
-    if (tools.strict()) {
+    // Held to calls of a syntax or to something else, a reply has none in another one. JSON that
+    // is no call may be the answer: what it is shows at its end.
+    const bool bare = options.format.syntax == CallSyntax::kJson;
+    options.held = tools.held() && !(json && bare);
+    options.at_front = json;
+    if (tools.strict() || json) {
       using Bare = ReplyParser::Options::Bare;
-      const bool json = options.format.syntax == CallSyntax::kJson;
-      options.bare = json ? Bare::kObject : Bare::kNone;
-      if (json) options.format.call_open = {};
+      options.bare = bare ? Bare::kObject : Bare::kNone;
+      if (bare) options.format.call_open = {};
     }
   }
   return ReplyParser(std::move(options));

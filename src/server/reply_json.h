@@ -69,6 +69,8 @@ std::string call_events(const ReplyHead& head, const ReplyPart& part);  // two o
 std::string last_event(const ReplyHead& head, const ReplyPart& part);   // which is over
 std::string usage_event(const ReplyHead& head, const Usage& usage);
 std::string error_event(const ApiError& error);
+// A comment, which clients pass over.
+inline constexpr std::string_view kStillHere = ": \n\n";
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 
 // ---- the other answers ----

@@ -355,6 +355,10 @@ bool ReplyParser::stream_arguments(char c) {
 }
 
 void ReplyParser::take_json(char c) {
+  if (!end_.fits(c) && !streamed_) {
+    give_up();
+    return take(c);  // it may begin the mark of another call
+  }
   const bool over = end_.take(c);
   const bool streams = options_.held && stream_arguments(c);
   if (!streams) {
@@ -388,6 +392,11 @@ void ReplyParser::take_tags(char c) {
   raw_ += c;
   body_ += c;
   if (body_.size() > kMaxCall) return give_up();
+  const bool pairs = options_.format.syntax == CallSyntax::kGlm;
+  // The mark behind a call, and no end of one before it.
+  const std::string_view behind = options_.format.call_close;
+  const bool unended = !pairs && !behind.empty() && body_.ends_with(behind);
+  if (unended && !in_value_) return give_up();
   const Tags tags = tags_of(options_.format);
   if (!in_value_) {
     in_value_ = c == tags.open.back() && body_.ends_with(tags.open);
@@ -395,7 +404,6 @@ void ReplyParser::take_tags(char c) {
     in_value_ = false;
   }
   if (in_value_ || c != '>' || !body_.ends_with(tags.end)) return;
-  const bool pairs = options_.format.syntax == CallSyntax::kGlm;
   if (pairs) body_.resize(body_.size() - tags.end.size());
   std::optional<CallText> call =
       pairs ? call_in_pairs(body_, options_.tools) : call_in_tags(body_, options_.tools);

@@ -35,6 +35,7 @@ class ReplyParser {
     std::vector<Tool> tools = {};  // none: calls are text
     bool several = true;           // calls in a reply
     bool held = false;             // calls are what call_grammar.h has them be
+    bool at_front = false;         // a reply that begins with something else has none
     // JSON without a mark that a reply begins with may be a call.
     enum class Bare { kNone, kObject, kAny } bare = Bare::kAny;
   };
@@ -81,7 +82,8 @@ class ReplyParser {
   void show_message();  // its head is text, and so is what ends it
   void give_up();       // no call: its bytes are text
   bool reads_calls() const {
-    return !options_.tools.empty() && (options_.several || n_calls_ == 0);
+    const bool here = !options_.at_front || begins_ || n_calls_ > 0;
+    return here && !options_.tools.empty() && (options_.several || n_calls_ == 0);
   }
   bool in_channels() const { return options_.format.syntax == CallSyntax::kHarmony; }
   std::vector<std::string_view> text_marks() const;

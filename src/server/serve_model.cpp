@@ -320,10 +320,10 @@ std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::Completio
                                                          const std::atomic<bool>& abort,
                                                          const Listener& listener) {
   auto writing = std::make_unique<Writing>(*this, request, number, prompt, abort, listener);
+  if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // as above
   if (batch_.size() == 0) {
     if (const auto news = learning_ ? learning_->take_heads() : std::nullopt) note_(news->line);
   }
-  if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // as above
   SamplingOptions sampling;
   sampling.params = request.settings.sampling;
   sampling.seed = request.settings.seed;

@@ -119,9 +119,9 @@ bool SocketStream::wait_to_write() {
   return n >= 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0;
 }
 
-bool SocketStream::wait(int other) {
+bool SocketStream::wait(int other, milliseconds most) {
   pollfd fds[] = {{fd_, POLLRDHUP, 0}, {other, POLLIN, 0}};
-  if (broken_ || poll_for(fds, 2, milliseconds(-1)) < 0 || fds[0].revents != 0) broken_ = true;
+  if (broken_ || poll_for(fds, 2, most) < 0 || fds[0].revents != 0) broken_ = true;
   return !broken_;
 }
 

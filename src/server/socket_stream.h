@@ -50,9 +50,10 @@ class SocketStream {
   bool wrote() const { return wrote_; }
   void give_up() { broken_ = true; }  // nobody is there to be written to
 
-  // Waits until `other` is readable. False: the other end went away. One that closed its half alone
-  // counts as gone, for that looks the same as a process that died.
-  bool wait(int other);
+  // Waits until `other` is readable, or for `most` (below 0: for ever). False: the other end went
+  // away. One that closed its half alone counts as gone, for that looks the same as a process that
+  // died.
+  bool wait(int other, std::chrono::milliseconds most);
 
   // What is still coming in is read and dropped for a moment, so that the other end gets to see the
   // answer before the connection is reset.

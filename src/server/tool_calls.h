@@ -49,6 +49,11 @@ class JsonEnd {
 
   // Objects and arrays that are open.
   int depth() const { return depth_; }
+  // JSON has this byte there next.
+  bool fits(char c) const {
+    return in_string_ || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+           std::string_view(" \t\r\n{}[]:,\"-+.E").find(c) != std::string_view::npos;
+  }
 
  private:
   int depth_ = 0;

@@ -115,6 +115,9 @@ class Stream:
     def __iter__(self):
         """JSON events and, as text, [DONE]; ends where the server ends the body."""
         while line := self.response.readline():
+            if line.startswith(b":"):  # the server is still there
+                assert self.response.readline() == b"\n"
+                continue
             assert line.startswith(b"data: ") and line.endswith(b"\n"), line
             assert self.response.readline() == b"\n"
             data = line[len("data: "):].decode("utf-8").strip()  # strict: whole characters only

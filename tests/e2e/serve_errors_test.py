@@ -153,7 +153,7 @@ class Fields(Refusals):
                          [{**user, "role": "tool"}], [{**user, "role": "function"}],
                          [{**user, "role": "User"}], [{**user, "role": 1}], [{**user, "role": ""}],
                          [{**user, "role": None}],
-                         [user, {**user, "role": "system"}], [user, {**user, "role": "nobody"}]):
+                         [user, {**user, "role": "nobody"}]):
             self.refused(CHAT, ask(messages=messages), "messages")
         self.refused(CHAT, {"max_tokens": 5}, "messages")
         calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]

@@ -109,7 +109,8 @@ def send(server, path, body, source, connection=None):
             return answered(Answer(response))
         lines = response.read().split(b"\n\n")
         assert lines[-2:] == [b"data: [DONE]", b""], lines[-2:]
-        choices = [json.loads(line[len("data: "):])["choices"][0] for line in lines[:-2]]
+        events = [line for line in lines[:-2] if line.startswith(b"data: ")]
+        choices = [json.loads(line[len("data: "):])["choices"][0] for line in events]
         return said(choices)
     if body.get("stream"):
         return said(event["choices"][0] for event in server.stream(path, body, source).events())

@@ -256,6 +256,32 @@ TEST_CASE("calls: strict ones are held from where they begin, and text before th
   }
 }
 
+TEST_CASE("calls: beside a format of JSON a reply is that, or calls") {
+  for (const bool strict : {false, true}) {
+    for (const Written& each : written()) {
+      CAPTURE(each.good);
+      CompletionRequest request;
+      request.chat = true;
+      request.conversation.tools = asked(ToolChoice::Kind::kAuto, strict);
+      request.format = {"response_format", R"({"type": "object", "properties": {"n": {"const": 1}},
+        "required": ["n"], "additionalProperties": false})"};
+      request.settings.grammar = compiled(request.format);
+      Held held(held_calls(find_reply_format(each.jinja), false, request)->alternatives);
+      CHECK(held.takes(R"({"n": 1})"));
+      CHECK(held.takes(each.good));
+      CHECK(held.begins(each.bad) == !strict);
+      CHECK_FALSE(held.begins("Hello"));
+      CHECK_FALSE(held.begins(R"({"n": 1} )" + each.good));
+      request.format = {"grammar", "root ::= \"a\"", true};
+      if (strict) {
+        CHECK_THROWS_AS(held_calls(find_reply_format(each.jinja), false, request), ApiError);
+      } else {
+        CHECK_FALSE(held_calls(find_reply_format(each.jinja), false, request));
+      }
+    }
+  }
+}
+
 TEST_CASE(
     "calls: of strict tools several may come, where they may, and other tools take anything") {
   for (const Written& each : written()) {

@@ -92,6 +92,15 @@ TEST_CASE("reply parser: what is no call is text, byte for byte") {
         "|<tool_call>no |clock({})");
   CHECK(parsed(style, R"(<tool_call><tool_call>{"name": "clock"}</tool_call>)") ==
         "|<tool_call>|clock({})");
+  // One that is not closed takes no other with it.
+  const std::string open = R"(<tool_call>{"name": "x", "arguments": {"a": "<"})"
+                           "\n</tool_call>\nSorry:\n";
+  CHECK(parsed(style, open + R"(<tool_call>{"name": "clock"}</tool_call>)") ==
+        "|" + open + "|clock({})");
+  const std::string tags = "<tool_call>\n<function=clock>\n</tool_call>\n";
+  CHECK(parsed(options(kXml), tags + "<tool_call>\n<function=clock>\n</function>\n</tool_call>") ==
+        "|" + tags + "|clock({})");
+  check_is_text(options(kLlama), "{x: 1} <|python_tag|>");
   // Without tools nothing is.
   check_is_text(options(kHermes, false), R"(<tool_call>{"name": "clock"}</tool_call>)");
 }

@@ -156,8 +156,8 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
            Case{"n", "\"1\"", "found \"1\""},
            Case{"max_tokens", "-2", "from -1"},
            Case{"max_completion_tokens", "4294967297", "from -1"},
-           Case{"seed", "-2", "from 0 to 18446744073709551615"},
-           Case{"seed", "18446744073709551616", "from 0 to 18446744073709551615"},
+           Case{"seed", "0.5", "of 64 bits"},
+           Case{"seed", "18446744073709551616", "of 64 bits"},
            Case{"stream", "1", "true or false"},
            Case{"speculation", "\"on\"", "true or false"},
            Case{"model", "1", "a string"},
@@ -173,6 +173,8 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
     CHECK(mentions(e, range));
   }
   CHECK(chat(R"("top_k": 3.0)").settings.sampling.top_k == 3);
+  CHECK(chat(R"("seed": 7.0)").settings.seed == 7);
+  CHECK(chat(R"("seed": -7)").settings.seed == static_cast<uint64_t>(-7));
   CHECK(chat(R"("repeat_penalty": 0.01)").settings.sampling.repeat_penalty == 0.01f);
   CHECK(chat_error(R"("max_tokens": 3, "max_completion_tokens": 4)").param() ==
         "max_completion_tokens");
@@ -193,6 +195,11 @@ TEST_CASE("server request: what cannot be had is refused by name") {
   }
   for (const auto& [name, value, instead] : std::vector<std::array<std::string, 3>>{
            {"repetition_penalty", "1.1", "repeat_penalty"},
+           {"enable_thinking", "false", "chat_template_kwargs"},
+           {"reasoning_effort", R"("low")", "chat_template_kwargs"},
+           {"reasoning_format", R"("none")", "--reasoning-format"},
+           {"options", R"({"temperature": 1})", "in the request itself"},
+           {"continue_final_message", "true", "add_generation_prompt"},
            {"guided_json", R"({"type": "object"})", "response_format"},
            {"guided_regex", R"("a+")", "grammar"},
            {"guided_grammar", R"("root ::= x")", "grammar"},
@@ -339,7 +346,7 @@ TEST_CASE("server request: messages that are none name their place") {
         "messages[0].content[0].type");
 }
 
-TEST_CASE("server request: prompts are a string, one in an array, or ids") {
+TEST_CASE("server request: prompts are a string or ids, alone or in an array") {
   const auto prompt = [](const std::string& json) {
     return parse_completion(R"({"prompt": )" + json + "}", {}, kVocab);
   };
@@ -347,8 +354,10 @@ TEST_CASE("server request: prompts are a string, one in an array, or ids") {
   CHECK(prompt(R"("")").text.empty());
   CHECK(prompt(R"(["abc"])").text == "abc");
   CHECK(prompt("[1, 511]").tokens == std::vector<int32_t>{1, 511});
+  CHECK(prompt("[[1, 511]]").tokens == std::vector<int32_t>{1, 511});
   CHECK_FALSE(prompt("[1]").chat);
-  for (const char* json : {"1", "null", "[]", R"(["a", "b"])", "[[1]]", "{}", "true"}) {
+  for (const char* json :
+       {"1", "null", "[]", R"(["a", "b"])", "[[1], [2]]", "[[]]", "[[[1]]]", "{}", "true"}) {
     CHECK(prompt_error(json).param() == "prompt");
   }
   CHECK(mentions(prompt_error("[1, 512]"), "prompt[1]: expected a token id from 0 to 511"));

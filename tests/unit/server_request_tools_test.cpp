@@ -147,6 +147,23 @@ TEST_CASE("server request tools: whether calls are held follows from the choice 
   CHECK_FALSE(tools("true", R"("none")").held());
 }
 
+TEST_CASE("server request tools: arguments are an object, whatever the schema says") {
+  const auto schema = [](const std::string& parameters) {
+    return chat(kUser,
+                R"("tools": [{"type": "function", "function": {"name": "f", "parameters": )" +
+                    parameters + "}}]")
+        .tools.tools[0]
+        .parameters;
+  };
+  CHECK(schema("{}") == R"({"type":"object"})");
+  CHECK(schema(R"({"$schema": "s", "properties": {}})") ==
+        R"({"type":"object","$schema":"s","properties":{}})");
+  CHECK(schema(R"({"properties": {}, "type": ["object", "null"]})") ==
+        R"({"properties":{},"type":"object"})");
+  CHECK(schema(R"({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}})")
+            .starts_with(R"({"$ref")"));
+}
+
 TEST_CASE("server request tools: what is wrong is named by its place") {
   CHECK(refused(kUser, R"("tools": {})") == "tools");
   CHECK(refused(kUser, R"("tools": [1])") == "tools[0]");
@@ -157,6 +174,8 @@ TEST_CASE("server request tools: what is wrong is named by its place") {
   CHECK(with_tool("{\"name\": \"" + std::string(65, 'n') + "\"}") == "tools[0].function.name");
   CHECK(with_tool(R"({"name": "f", "description": 1})") == "tools[0].function.description");
   CHECK(with_tool(R"({"name": "f", "parameters": []})") == "tools[0].function.parameters");
+  CHECK(with_tool(R"({"name": "f", "parameters": {"type": "string"}})") ==
+        "tools[0].function.parameters");
   CHECK(with_tool(R"({"name": "f", "parameters": {"properties": 1}})") ==
         "tools[0].function.parameters.properties");
   CHECK(with_tool(R"({"name": "f", "strict": 1})") == "tools[0].function.strict");
@@ -184,7 +203,7 @@ TEST_CASE("server request tools: what is wrong is named by its place") {
   CHECK(refused(R"({"role": "assistant", "content": "x", "tool_calls": 1})") ==
         "messages[0].tool_calls");
   CHECK(refused(R"({"role": "assistant", "content": null})") == "messages[0].content");
-  CHECK(refused(kUser + R"(, {"role": "developer", "content": "x"})") == "messages");
+  CHECK(chat(kUser + R"(, {"role": "developer", "content": "x"})").asks);
   CHECK(with_call("1") == "messages[0].tool_calls[0]");
   CHECK(with_call("{}") == "messages[0].tool_calls[0].function");
   CHECK(with_call(R"({"type": "x", "function": {}})") == "messages[0].tool_calls[0].type");

@@ -2,8 +2,11 @@
 // made of words.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/api.h"
@@ -132,6 +135,40 @@ TEST_CASE("server tools: what is held to JSON is content, whatever it looks like
   Served served("so</think>it is");
   served.model.thinks = true;
   CHECK(served.choice(ask())["message"]["content"] == "it is");
+}
+
+TEST_CASE("server tools: what is held to JSON, or to calls, may be a call") {
+  Served served(kCall + "\n" + kCall);
+  const json body = ask({{"response_format", {{"type", "json_object"}}}});
+  const json choice = served.choice(body);
+  CHECK(choice["message"]["content"].is_null());
+  CHECK(choice["message"]["tool_calls"].size() == 2);
+  CHECK(choice["finish_reason"] == "tool_calls");
+  CHECK(served.streamed(body)["calls"].size() == 2);
+  // Where calls have no mark, one is JSON that names a tool and its arguments.
+  Served bare(R"({"name": "f", "parameters": {"a": 1}})");
+  bare.model.style = {};
+  CHECK(bare.choice(body)["message"]["tool_calls"][0]["function"]["name"] == "f");
+  Served answer(R"({"name": "Bob", "parameters": {"a": 1}})");
+  answer.model.style = {};
+  CHECK(answer.streamed(body)["text"] == R"({"name": "Bob", "parameters": {"a": 1}})");
+}
+
+TEST_CASE("server tools: a stream that is silent says that it is there") {
+  ApiOptions impatient;
+  impatient.silence = std::chrono::milliseconds(1);
+  Served served("one two", 3, impatient);
+  std::atomic<int> looks = 0;
+  served.model.waits = [&](const CompletionRequest&, const std::atomic<bool>&) {
+    return ++looks < 50;
+  };
+  served.model.step = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  json body = ask({{"stream", true}});
+  const Answer answer = served.api.post(kChat, body.dump(), "c", served.client);
+  CHECK(answer.status == 200);
+  CHECK(answer.stream(served.client));
+  CHECK(served.client.written.starts_with(": \n\n"));
+  CHECK(served.client.written.ends_with("data: [DONE]\n\n"));
 }
 
 TEST_CASE("server tools: content is null where there are calls alone") {

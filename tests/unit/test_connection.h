@@ -21,9 +21,9 @@ class TestConnection final : public server::Connection {
   int writes_left = -1;  // -1: any number
   std::string written;
 
-  bool wait(int fd) override {
+  bool wait(int fd, Time most) override {
     pollfd ready = {fd, POLLIN, 0};
-    return here && poll(&ready, 1, -1) == 1;
+    return here && poll(&ready, 1, static_cast<int>(most.count())) >= 0;
   }
   bool write(std::string_view bytes) override {
     if (writes_left == 0) return false;
