@@ -141,6 +141,16 @@ class Calls(ToolsCase):
                                                         "add_generation_prompt": True})
         self.assertTrue(finished.json["prompt"].endswith("It was <|told|>\n<|ask|>"))
 
+    def test_beside_a_format_a_reply_is_that_or_a_call(self):
+        schema = {"type": "object", "properties": {"n": {"const": 1}}, "required": ["n"]}
+        format = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+        # What the model was taught is neither; the grammar lets it call, or write that.
+        cut, held = (message_of(self.server.post(CHAT, self.ask(
+            tools=[tool], response_format=format))) for tool in (WEATHER, STRICT))
+        begun = '{"name": "get_weather", "arguments": {'
+        self.assertTrue(cut["content"].startswith("<tool_call>\n" + begun), cut)
+        self.assertEqual(held["tool_calls"][0]["function"]["name"], "get_weather")
+
     def test_what_cannot_be_had_is_named(self):
         for fields, param in (
                 ({"tool_choice": "required", "response_format": {"type": "json_object"}},
@@ -148,7 +158,7 @@ class Calls(ToolsCase):
                 ({"tool_choice": "required", "ignore_eos": True}, "ignore_eos"),
                 ({"tool_choice": "required", "tools": [CITY | {"function": {
                     "name": "f", "parameters": {"type": "object", "not": {}}}}]}, "tools"),
-                ({"tools": [STRICT], "response_format": {"type": "json_object"}}, "tools"),
+                ({"tools": [STRICT], "grammar": 'root ::= "a"'}, "tools"),
                 ({"tools": [STRICT], "ignore_eos": True}, "ignore_eos"),
                 ({"tools": [{"type": "function", "function": {
                     "name": "f", "strict": True, "parameters": {"type": "object", "not": {}}}}]},
