@@ -72,41 +72,39 @@ const LookupIndex& LookupMemory::index() const {
 }
 
 void LookupMemory::give(std::span<const int32_t> tokens) {
-  SB_CHECK(given_ == 0 && index_.text().empty());
-  if (tokens.empty()) return;
+  if (tokens.empty() && given_ == 0) return;
   std::vector<int32_t> text(tokens.begin(), tokens.end());
-  if (text.back() != kBetween) text.push_back(kBetween);
+  if (!text.empty() && text.back() != kBetween) text.push_back(kBetween);
+  const std::span<const int32_t> kept = replies();
+  const size_t given = text.size();
+  text.insert(text.end(), kept.begin(), kept.end());
   const auto indexed = [text = std::move(text)] {
     LookupIndex index;
     index.assign(text);
     return index;
   };
-  given_ = tokens.size() + (tokens.back() != kBetween ? 1 : 0);
+  index_ = {};
   try {
     indexing_ = std::async(std::launch::async, indexed);
   } catch (const std::system_error&) {  // no thread can be had
     index_ = indexed();
   }
+  given_ = given;
 }
 
 void LookupMemory::assign(std::span<const int32_t> replies) {
-  if (index().text().size() > given_) {
-    const std::span<const int32_t> given = index().text().first(given_);
-    index_.assign(std::vector<int32_t>(given.begin(), given.end()));
-  }
-  for (const int32_t token : replies) index_.push(token);
+  const std::span<const int32_t> given = index().text().first(given_);
+  std::vector<int32_t> text(given.begin(), given.end());
+  text.insert(text.end(), replies.begin(), replies.end());
+  index_.assign(text);
 }
 
 void LookupMemory::add(std::span<const int32_t> reply) {
   if (!takes_replies_) return;
   const std::span<const int32_t> old = replies();
-  if (old.size() + reply.size() >= kMostTokens) {
-    const std::span<const int32_t> kept = old.last(old.size() / 2);
-    assign(std::vector<int32_t>(kept.begin(), kept.end()));  // from where they lie now
-  }
-  for (const int32_t token : reply.last(std::min(reply.size(), kMostTokens / 2 - 1))) {
-    index_.push(token);
-  }
+  if (old.size() + reply.size() >= kMostTokens) assign(old.last(old.size() / 2));
+  const std::span<const int32_t> taken = reply.last(std::min(reply.size(), kMostTokens / 2 - 1));
+  for (const int32_t token : taken) index_.push(token);
   index_.push(kBetween);
 }
 

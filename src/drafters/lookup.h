@@ -24,8 +24,9 @@ class LookupMemory {
   // Without `replies` none are taken: add() does nothing.
   explicit LookupMemory(bool replies = true) : takes_replies_(replies) {}
 
-  // Once, before all else; kBetween between texts. It is indexed on a thread of its own, which the
-  // first look at the index waits for: half a million tokens take 30 ms, in which a prompt is read.
+  // In place of what was given before; kBetween between texts. It is indexed on a thread of its
+  // own, which the first look at the index waits for: half a million tokens take 20 ms, in which a
+  // prompt is read.
   void give(std::span<const int32_t> tokens);
   void add(std::span<const int32_t> reply);
   // What replies() was, here or elsewhere; at most kMostTokens.

@@ -1,10 +1,17 @@
 #include "drafters/lookup_index.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "drafters/run_hash.h"
 
 namespace specbound {
+
+namespace {
+
+constexpr size_t kLeastRoom = 1024;  // a power of 2, as all that come of it are
+
+}  // namespace
 
 uint32_t LookupIndex::hash(std::span<const int32_t> context) {
   return static_cast<uint32_t>(run_hash(context));
@@ -17,35 +24,43 @@ void LookupIndex::assign(std::span<const int32_t> text) {
     text_.clear();
     for (Chain& chain : chains_) chain = {};
   }
-  for (const int32_t token : text.subspan(text_.size())) push(token);
+  append(text.subspan(text_.size()));
 }
 
-// `place`: behind a context, the token there being what came then.
 void LookupIndex::push(int32_t token) {
-  const int place = static_cast<int>(text_.size());
-  if (chains_[0].newest.size() < 2 * text_.size() + 2) grow();
-  for (Chain& chain : chains_) chain.before.push_back(0);
-  for (size_t order = 0; order < kOrders.size(); ++order) link(order, place);
-  text_.push_back(token);
+  append({&token, 1});
 }
 
-void LookupIndex::link(size_t order, int place) {
-  if (place < kOrders[order]) return;
+void LookupIndex::append(std::span<const int32_t> tokens) {
+  if (tokens.empty()) return;
+  const size_t before = text_.size();
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  for (Chain& chain : chains_) chain.before.resize(text_.size());
+  const bool roomier = make_room();
+  for (size_t order = 0; order < kOrders.size(); ++order) link(order, roomier ? 0 : before);
+}
+
+// The places from `first` on, each behind a context, the token there being what came then.
+void LookupIndex::link(size_t order, size_t first) {
+  const auto tokens = static_cast<size_t>(kOrders[order]);
   Chain& chain = chains_[order];
-  const std::span<const int32_t> before = std::span(text_).first(static_cast<size_t>(place));
-  int32_t& newest = chain.newest[hash(before.last(static_cast<size_t>(kOrders[order]))) &
-                                 (chain.newest.size() - 1)];
-  chain.before[static_cast<size_t>(place)] = newest;
-  newest = place;
+  const std::span<const int32_t> text = text_;
+  for (size_t place = std::max(first, tokens); place < text.size(); ++place) {
+    const uint32_t key = hash(text.subspan(place - tokens, tokens));
+    int32_t& newest = chain.newest[key & (chain.newest.size() - 1)];
+    chain.before[place] = std::exchange(newest, static_cast<int32_t>(place));
+  }
 }
 
-// Twice the room, and all places told anew.
-void LookupIndex::grow() {
-  const size_t room = std::max<size_t>(4 * chains_[0].newest.size(), 1024);
-  for (size_t order = 0; order < kOrders.size(); ++order) {
-    chains_[order].newest.assign(room, 0);
-    for (size_t place = 0; place < text_.size(); ++place) link(order, static_cast<int>(place));
-  }
+// True where tables grew, which forgets all places. The text has the same room whether it came at
+// once or token by token, as what is found depends on it.
+bool LookupIndex::make_room() {
+  const size_t needed = 2 * text_.size();
+  size_t room = std::max(chains_[0].newest.size(), kLeastRoom);
+  while (room < needed) room *= 4;
+  if (room == chains_[0].newest.size()) return false;
+  for (Chain& chain : chains_) chain.newest.assign(room, 0);
+  return true;
 }
 
 // Tokens before `place` that are those at the end of `context`.

@@ -43,8 +43,9 @@ class LookupIndex {
   static constexpr std::array<int, 3> kPlaces = {24, 12, 12};  // of an order that are looked at
 
   static uint32_t hash(std::span<const int32_t> context);
-  void link(size_t order, int place);
-  void grow();
+  void append(std::span<const int32_t> tokens);
+  void link(size_t order, size_t first);
+  bool make_room();
   int match(std::span<const int32_t> context, int place) const;
 
   std::vector<int32_t> text_;

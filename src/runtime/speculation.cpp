@@ -78,6 +78,7 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
   } else if (!pays) {
     inactive_ = "no exit heads beside the model: " + train_command_ + " makes them";
   }
+  if (active_) begin_drafting();
 }
 
 void Speculation::open_datastore(const Gguf& gguf) {
@@ -206,7 +207,7 @@ bool Speculation::open_learnt(const Gguf& gguf, const ModelConfig& config) {
 void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
   if (!open_learnt(gguf, config)) open_named_heads(gguf, config);
   if (!heads_) return;
-  if (options_.looks_up()) memory_.give(heads_->text());
+  if (options_.looks_up()) text_ = heads_->text();
   if (heads_->can_guess() || options_.by_masks()) return;
   if (!options_.head.empty()) {
     throw Error(ErrorCode::kUsage,
@@ -277,6 +278,7 @@ void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
 }
 
 void Speculation::begin_drafting() {
+  if (text_) memory_.give(*std::exchange(text_, {}));  // it is indexed while the model is loaded
   if (!backend_) return;
   if (other_) other_->begin(*backend_, watcher());
   take_row_costs();

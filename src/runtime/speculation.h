@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "drafters/draft_model.h"
 #include "drafters/draft_verify.h"
@@ -162,9 +163,10 @@ class Speculation {
   std::optional<ExitSetting> setting_;  // where rows leave early
   std::unique_ptr<ExitHead> head_;
   std::optional<SpecBound> specbound_;
-  LookupMemory memory_;                  // of replies, where they are remembered
-  std::optional<TreeSpeculator> tree_;   // of lookups and what it asks: specbound_ or other_
-  std::unique_ptr<OtherDrafter> other_;  // without exits
+  std::optional<std::vector<int32_t>> text_;  // of the heads, until somebody looks up in it
+  LookupMemory memory_;                       // of replies, where they are remembered
+  std::optional<TreeSpeculator> tree_;        // of lookups and what it asks: specbound_ or other_
+  std::unique_ptr<OtherDrafter> other_;       // without exits
 
   std::optional<RowCosts> row_costs_;  // of the backend
   struct KeptFor {

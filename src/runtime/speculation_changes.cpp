@@ -129,13 +129,9 @@ void Speculation::take_heads(ExitHeads heads) {
   ExitSetting next = ExitSettings(options_, &heads, heads.path(), n_layers_).shipped();
   if (!next.never.empty()) throw Error(ErrorCode::kUsage, next.never);
   drop_heads();
-  const std::span<const int32_t> kept = memory_.replies();
-  const std::vector<int32_t> replies(kept.begin(), kept.end());
   heads_ = std::move(heads);
   heads_path_ = heads_->path();
-  memory_ = LookupMemory(options_.remember.value_or(false));
-  memory_.give(heads_->text());
-  memory_.assign(replies);
+  text_ = heads_->text();
 
   cannot_.clear();
   odds_.reset();

@@ -124,6 +124,29 @@ TEST_CASE("lookup: counts are of the places of one order") {
   CHECK(find(LookupIndex(), text).empty());
 }
 
+TEST_CASE("lookup: a text that comes at once is found in as one that comes token by token") {
+  for (const int n : {0, 1, 511, 513, 2048, 2049, 9000}) {
+    const Text text = random_text(n, 40, static_cast<uint64_t>(n));
+    LookupIndex at_once, pushed, in_two;
+    at_once.assign(text);
+    for (const int32_t token : text) pushed.push(token);
+    in_two.assign(std::span(text).first(text.size() / 2));
+    in_two.assign(text);
+    for (int i = 0; i < 200; ++i) {
+      const Text context = random_text(6, 40, static_cast<uint64_t>(i));
+      const auto same = [](const Continuation& a, const Continuation& b) {
+        return a.token == b.token && a.length == b.length && a.count == b.count &&
+               a.total == b.total;
+      };
+      const std::vector<Continuation> want = find(pushed, context);
+      for (const LookupIndex* index : {&at_once, &in_two}) {
+        const std::vector<Continuation> found = find(*index, context);
+        REQUIRE(std::equal(found.begin(), found.end(), want.begin(), want.end(), same));
+      }
+    }
+  }
+}
+
 TEST_CASE("lookup: 32,768 tokens are indexed in well under 20 ms") {
   const Text text = random_text(32768, 5000, 1);
   double least = 1;  // seconds
@@ -219,6 +242,11 @@ TEST_CASE("lookup: what is given stays, whatever else is remembered") {
   CHECK(std::ranges::equal(memory.index().text().first(4), Text{7, 8, 9, LookupMemory::kBetween}));
   memory.assign(Text{5, 6, LookupMemory::kBetween});
   CHECK(memory.index().text().size() == 7);
+  memory.add(Text{1});
+  memory.give(Text{3, LookupMemory::kBetween, 4});  // in its place
+  CHECK(std::ranges::equal(memory.index().text(), Text{3, -1, 4, -1, 5, 6, -1, 1, -1}));
+  memory.give({});
+  CHECK(std::ranges::equal(memory.index().text(), Text{5, 6, -1, 1, -1}));
 
   LookupMemory closed(false);
   closed.give(Text{7, 8, 9});

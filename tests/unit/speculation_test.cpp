@@ -418,6 +418,10 @@ TEST_CASE("a text alone: lookups draft from it, and there are no heads") {
         "speculation on: auto, a tree of lookups with 4 tokens of " + heads +
             ", up to 16 rows (controller)");
   CHECK(says({}).starts_with("speculation off: no exit heads beside the model"));
+  const Parsed off = parse({"--speculator", "auto", "--spec", "off"});
+  const auto switched = speculation(off.flags, kLayers, path);
+  CHECK(switched->set_active(true));  // the text was not looked up in until now
+  CHECK(switched->description() == says({"--speculator", "auto"}));
   const Parsed chained = parse({"--speculator", "auto", "--head", "chained"});
   check_says(expect_error(ErrorCode::kUsage, [&] { speculation(chained.flags, kLayers, path); }),
              "--head chained: " + heads + " holds no heads");
