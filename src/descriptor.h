@@ -2,13 +2,16 @@
 // process at a time has on it.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace specbound {
@@ -47,6 +50,17 @@ inline int write_whole(int fd, std::string_view bytes) {
 // file system knows no locks.
 inline bool held_by_another(const Descriptor& file) {
   return flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+// Programs take turns in a folder, from looking at a file to having put another in its place: this
+// one's lasts as long as what it gets. Nobody waits where the file system knows no locks, nor
+// longer than a second for a program that was stopped in its turn.
+inline Descriptor in_turn(const std::string& folder) {
+  Descriptor turn(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int tries = 0; turn && tries < 100 && held_by_another(turn); ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return turn;
 }
 
 // Whether what is at `path` is still this file: another process may have put a new one there.

@@ -1,21 +1,17 @@
 #include "gui/model/conversation.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <random>
 #include <string_view>
-#include <thread>
 
 #include "descriptor.h"
 #include "error.h"
@@ -42,19 +38,6 @@ bool is_left_behind(const std::string& file) {
   const auto pid = parse_int(numbers.substr(0, numbers.find('-')));
   return pid && *pid > 0 && *pid <= INT32_MAX && kill(static_cast<pid_t>(*pid), 0) != 0 &&
          errno == ESRCH;
-}
-
-// Windows take turns in a folder, from looking at a file to having put another in its place: this
-// one's lasts as long as what it gets. Nobody waits where the file system knows no locks, nor
-// longer than a second for a window that was stopped in its turn.
-Descriptor in_turn(const std::string& folder) {
-  Descriptor turn(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (int tries = 0; turn && tries < 100; ++tries) {
-    if (flock(turn.get(), LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR))
-      break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return turn;
 }
 
 // Names in a folder, in order; empty where there is no folder yet.

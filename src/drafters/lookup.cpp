@@ -65,9 +65,10 @@ Lookup::Found& found_of(std::vector<Lookup::Found>& found, int32_t token) {
 
 const LookupIndex& LookupMemory::index() const {
   if (!indexing_.valid()) return index_;
-  const size_t given = std::exchange(given_, 0);
+  const size_t given = std::exchange(given_, 0), added = std::exchange(added_, 0);
   index_ = indexing_.get();  // without memory nothing was given
   given_ = given;
+  added_ = added;
   return index_;
 }
 
@@ -97,15 +98,21 @@ void LookupMemory::assign(std::span<const int32_t> replies) {
   std::vector<int32_t> text(given.begin(), given.end());
   text.insert(text.end(), replies.begin(), replies.end());
   index_.assign(text);
+  added_ = 0;
 }
 
 void LookupMemory::add(std::span<const int32_t> reply) {
   if (!takes_replies_) return;
   const std::span<const int32_t> old = replies();
-  if (old.size() + reply.size() >= kMostTokens) assign(old.last(old.size() / 2));
+  if (old.size() + reply.size() >= kMostTokens) {
+    const size_t added = std::min(added_, old.size() / 2);
+    assign(old.last(old.size() / 2));
+    added_ = added;
+  }
   const std::span<const int32_t> taken = reply.last(std::min(reply.size(), kMostTokens / 2 - 1));
   for (const int32_t token : taken) index_.push(token);
   index_.push(kBetween);
+  added_ += taken.size() + 1;
 }
 
 void Lookup::begin(std::span<const int32_t> text) {

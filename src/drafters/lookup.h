@@ -33,11 +33,13 @@ class LookupMemory {
   void assign(std::span<const int32_t> replies);
   size_t given() const { return given_; }  // tokens
   std::span<const int32_t> replies() const { return index().text().subspan(given_); }
+  // Those of replies() that add() has put there since assign().
+  std::span<const int32_t> added() const { return replies().last(added_); }
   const LookupIndex& index() const;
 
  private:
   bool takes_replies_;
-  mutable size_t given_ = 0;
+  mutable size_t given_ = 0, added_ = 0;
   mutable LookupIndex index_;  // what is given, then replies, kBetween behind each
   mutable std::future<LookupIndex> indexing_;
 };

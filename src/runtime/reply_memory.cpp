@@ -1,13 +1,14 @@
 #include "runtime/reply_memory.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <vector>
 
+#include "descriptor.h"
+#include "drafters/lookup.h"
 #include "error.h"
 #include "runtime/file_output.h"
 #include "runtime/regular_file.h"
@@ -24,16 +25,13 @@ constexpr std::string_view kMagic = "specbound replies 1\n";
 constexpr std::string_view kPrefix = "replies-";
 constexpr size_t kMostBytes = kMagic.size() + LookupMemory::kMostTokens * sizeof(int32_t);
 
-}  // namespace
-
-std::string reply_memory_path(const std::string& model_fingerprint) {
-  return user_path("XDG_STATE_HOME", ".local/state",
-                   std::string(kPrefix) + name_digits(model_fingerprint));
+std::string folder_of(const std::string& path) {
+  return fs::path(path).parent_path().string();
 }
 
-void read_reply_memory(const std::string& path, int vocab_size, LookupMemory& memory) {
+std::vector<int32_t> read_in_turn(const std::string& path, int vocab_size) {
   std::error_code error;
-  if (path.empty() || !fs::exists(path, error)) return;
+  if (path.empty() || !fs::exists(path, error)) return {};
   check_regular(path, kMostBytes);
   std::ifstream file(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(file), {});
@@ -54,32 +52,53 @@ void read_reply_memory(const std::string& path, int vocab_size, LookupMemory& me
     if (token == LookupMemory::kBetween || (token >= 0 && token < vocab_size)) continue;
     refuse(format("tokens below %d", vocab_size), std::to_string(token));
   }
-  memory.assign(tokens);
+  return tokens;
 }
 
-void write_reply_memory(const std::string& path, const LookupMemory& memory) {
-  if (path.empty()) return;
+}  // namespace
+
+std::string reply_memory_path(const std::string& model_fingerprint) {
+  return user_path("XDG_STATE_HOME", ".local/state",
+                   std::string(kPrefix) + name_digits(model_fingerprint));
+}
+
+std::vector<int32_t> read_replies(const std::string& path, int vocab_size) {
+  const Descriptor turn = in_turn(folder_of(path));  // a file that is begun is not read
+  return read_in_turn(path, vocab_size);
+}
+
+void add_replies(const std::string& path, int vocab_size, std::span<const int32_t> added) {
+  if (path.empty() || added.empty()) return;
   std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
+  fs::create_directories(folder_of(path), error);
+  const Descriptor turn = in_turn(folder_of(path));
   if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
     throw Error(ErrorCode::kFile, printable(path) + ": not a regular file");
   }
+  std::vector<int32_t> tokens;
+  try {
+    tokens = read_in_turn(path, vocab_size);
+  } catch (const Error&) {
+    // It was told when the chat began, and nobody can use it.
+  }
+  tokens.insert(tokens.end(), added.begin(), added.end());
+  const std::span<const int32_t> newest =
+      std::span(tokens).last(std::min(tokens.size(), LookupMemory::kMostTokens));
   // Its owner's alone from the first byte on: write_file() keeps the permissions.
-  const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (made >= 0) close(made);
-  const std::span<const int32_t> tokens = memory.replies();
+  const Descriptor made(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   std::string bytes(kMagic);
-  bytes.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+  bytes.append(reinterpret_cast<const char*>(newest.data()), newest.size_bytes());
   try {
     write_file(path, bytes);
   } catch (...) {
-    if (made >= 0) fs::remove(path, error);  // an empty one would be no memory
+    if (made) fs::remove(path, error);  // an empty one would be no memory
     throw;
   }
 }
 
 uint64_t forget_replies() {
-  const fs::path folder = fs::path(reply_memory_path("")).parent_path();
+  const std::string folder = folder_of(reply_memory_path(""));
+  const Descriptor turn = in_turn(folder);
   std::error_code error;
   uint64_t bytes = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
-
-#include "drafters/lookup.h"
+#include <vector>
 
 namespace specbound {
 
@@ -14,13 +14,14 @@ namespace specbound {
 // says where.
 std::string reply_memory_path(const std::string& model_fingerprint);
 
-// Reads what is there: nothing without a file. Throws Error for what is no memory of a model with
-// such a vocabulary, and leaves the memory as it was.
-void read_reply_memory(const std::string& path, int vocab_size, LookupMemory& memory);
-// Throws Error(kFile).
-void write_reply_memory(const std::string& path, const LookupMemory& memory);
+// Nothing without a file. Throws Error for what is no memory of a model with such a vocabulary.
+std::vector<int32_t> read_replies(const std::string& path, int vocab_size);
+// Behind what the file has now, which others may have added to or deleted meanwhile; the newest of
+// them all stay. What is no such memory is written anew. Throws Error(kFile).
+void add_replies(const std::string& path, int vocab_size, std::span<const int32_t> added);
 
-// Deletes the memories of all models. How many bytes they took.
+// Deletes the memories of all models; a chat that is open still adds what it wrote itself. How many
+// bytes they took.
 uint64_t forget_replies();
 
 }  // namespace specbound

@@ -361,7 +361,7 @@ void Speculation::take_odds() {
 void Speculation::recall() {
   if (!options_.remember.value_or(false)) return;
   try {
-    read_reply_memory(reply_memory_path(fingerprint_), vocab_size_, memory_);
+    memory_.assign(read_replies(reply_memory_path(fingerprint_), vocab_size_));
   } catch (const Error& e) {
     watcher().say(std::string(e.what()) + ": no replies are recalled");
   }
@@ -370,8 +370,7 @@ void Speculation::recall() {
 void Speculation::keep_replies() {
   if (!options_.remember.value_or(false)) return;
   if (tree_) tree_->forget();
-  if (memory_.replies().empty()) return;
-  write_reply_memory(reply_memory_path(fingerprint_), memory_);
+  add_replies(reply_memory_path(fingerprint_), vocab_size_, memory_.added());
 }
 
 // Those of the file, or none.

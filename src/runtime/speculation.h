@@ -65,7 +65,8 @@ class Speculation {
   // Where replies are remembered: those that were kept of earlier conversations with this model
   // (runtime/reply_memory.h) are remembered too; a file of no use is told to the watcher.
   void recall();
-  // Between replies: all that is remembered is kept. Throws Error(kFile).
+  // Once, behind the last reply: those that were written here are kept behind what the file has by
+  // then. Throws Error(kFile).
   void keep_replies();
 
   // For /spec, between rounds. On is refused (false, and nothing changes) where there is nothing to

@@ -8,7 +8,7 @@ import stat
 import unittest
 
 from serve_client import CHAT, Server, ask
-from specbound_process import DEMO, FolderCase, demo_without_heads, specbound
+from specbound_process import DEMO, FolderCase, demo_without_heads, specbound, start
 
 TALK = b"I need a table for two tonight.\nThanks, goodbye!\n"
 
@@ -30,6 +30,17 @@ class RememberCase(FolderCase):
 
     def forget(self):
         return specbound("forget", environment=self.environment)
+
+    def start(self, *flags):
+        process = start("chat", "-m", self.model, "--temp", "0", "--ignore-eos", *flags,
+                        env={**os.environ, **self.environment})
+        self.addCleanup(self.kill, process)
+        return process
+
+    @staticmethod
+    def kill(process):
+        process.kill()
+        process.communicate()
 
     def told(self, result):
         """Lines about the file."""
@@ -116,6 +127,46 @@ class Kept(RememberCase):
             for flags, says in (((), b"remember on"), (("--remember", "off"), b"remember off")):
                 result = self.chat(*flags, script=b"/set remember\n/set\n", model=model)
                 self.assertIn(says, result.stderr.splitlines())
+
+
+class Together(RememberCase):
+    """Chats of one model that are open at the same time, and `forget` beside them."""
+
+    def open_chat(self, line=b""):
+        process = self.start("-n", "16")
+        process.stdin.write(line or b"/stats\n")
+        process.stdin.flush()
+        told = b""
+        while b"stop: " not in told and b"replies, " not in told:
+            told = process.stderr.readline()
+            self.assertNotEqual(told, b"")
+        return process
+
+    def close_chat(self, process):
+        _, told = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, told)
+
+    def tokens(self):
+        [path] = self.kept()
+        return (os.path.getsize(path) - len(b"specbound replies 1\n")) // 4
+
+    def test_each_adds_its_replies(self):
+        first, second = (self.open_chat(line) for line in TALK.splitlines(True))
+        self.close_chat(first)
+        one = self.tokens()
+        self.assertGreaterEqual(one, 16)
+        self.close_chat(second)
+        self.assertGreaterEqual(self.tokens(), one + 16)
+
+    def test_what_was_forgotten_meanwhile_stays_so(self):
+        self.chat()
+        before = self.tokens()
+        silent, spoken = self.open_chat(), self.open_chat(TALK.splitlines(True)[0])
+        self.assertIn(b"forgotten: ", self.forget().stdout)
+        self.close_chat(silent)
+        self.assertEqual(self.kept(), [])
+        self.close_chat(spoken)
+        self.assertLess(self.tokens(), before)  # its own alone
 
 
 class Damaged(RememberCase):

@@ -217,7 +217,9 @@ TEST_CASE("lookup: the memory stays bounded, and the newest replies stay in it")
   // Of what is there the newer half stays as it was.
   const Text before = random_text(static_cast<int>(most) - 10, 30'000, 2);
   memory.assign(before);
+  CHECK(memory.added().empty());
   memory.add(Text(20, 5));
+  CHECK(memory.added().size() == 21);
   const std::span<const int32_t> now = memory.index().text();
   REQUIRE(now.size() == before.size() / 2 + 21);
   CHECK(std::equal(before.end() - static_cast<ptrdiff_t>(before.size() / 2), before.end(),
@@ -225,6 +227,10 @@ TEST_CASE("lookup: the memory stays bounded, and the newest replies stay in it")
   memory.assign(Text(most, 1));                                 // full
   memory.add(random_text(static_cast<int>(most) + 5, 100, 1));  // more than there is room for
   CHECK(memory.index().text().size() <= most);
+  CHECK(memory.added().size() == most / 2);
+  memory.add(Text(most / 2, 7));  // only such have stayed
+  CHECK(memory.added().size() == memory.replies().size());
+  CHECK(memory.added().back() == LookupMemory::kBetween);
 }
 
 TEST_CASE("lookup: what is given stays, whatever else is remembered") {
@@ -245,6 +251,7 @@ TEST_CASE("lookup: what is given stays, whatever else is remembered") {
   memory.add(Text{1});
   memory.give(Text{3, LookupMemory::kBetween, 4});  // in its place
   CHECK(std::ranges::equal(memory.index().text(), Text{3, -1, 4, -1, 5, 6, -1, 1, -1}));
+  CHECK(std::ranges::equal(memory.added(), Text{1, -1}));
   memory.give({});
   CHECK(std::ranges::equal(memory.index().text(), Text{5, 6, -1, 1, -1}));
 
