@@ -71,7 +71,7 @@ auto lens_of(const LoadedModel& model) {
 bool talk(Chat& chat, LineInput& input) {
   std::string entry;
   bool quoted = false, warned = false, whole = true;
-  for (;;) {
+  while (!OrderlyEnd::begun()) {
     try {
       const LineInput::Status status = read_entry(input, entry, quoted);
       if (status == LineInput::Status::kCancelled && !input.cancel_leaves()) {
@@ -92,6 +92,7 @@ bool talk(Chat& chat, LineInput& input) {
       whole = false;
     }
   }
+  return whole;
 }
 
 void declare(Flags& flags, ChatFlags& given) {
@@ -123,7 +124,7 @@ int run(ChatFlags& given) {
   SamplingParams sampling = given.sampling.resolve();
   const Grammar::Shared grammar = given.reply.grammar.read();
 
-  catch_interrupts();
+  const OrderlyEnd end;  // behind all that keeps something
   SpeculativeModel opened(given.model, given.speculation, terminal_watcher(given.reply.quiet));
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
@@ -145,15 +146,14 @@ int run(ChatFlags& given) {
     std::fputs("Type a message; /help lists the commands.\n", stderr);
   }
   const bool whole = talk(chat, *input);
-  int status = chat.finish();
-  // Who types has seen it; a script is told.
-  if (!isatty(STDIN_FILENO) && (!whole || chat.unanswered())) status = 1;
   try {
     if (!given.no_history) speculation.keep_replies();
   } catch (const Error& e) {  // the chat was fine
     say(std::string(e.what()) + ": no replies are kept; --no-history does not try");
   }
-  return status;
+  const int status = chat.finish();
+  // Who types has seen it; a script is told.
+  return !isatty(STDIN_FILENO) && (!whole || chat.unanswered()) ? 1 : status;
 }
 
 const CommandOf<ChatFlags> kChat(

@@ -248,6 +248,7 @@ class LineEditor final : public LineInput {
       put("^C\n");
       return 0;
     }
+    if (OrderlyEnd::begun()) return 0;  // whatever has been typed
     if (!waiting_.empty()) {
       key = kInsertKey;
       return 1;
@@ -388,7 +389,7 @@ class LineEditor final : public LineInput {
     const int ready = poll(waits, 3, timeout_ms);
     if (ready == 0) return Wait::kTimeout;
     if (ready < 0) return errno == EINTR ? Wait::kSignal : Wait::kEnd;
-    if (waits[1].revents & POLLIN) return Wait::kInterrupt;
+    if (waits[1].revents & POLLIN) return OrderlyEnd::begun() ? Wait::kEnd : Wait::kInterrupt;
     if (waits[2].revents & POLLIN) return Wait::kSignal;
     char bytes[64 << 10];
     const ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
@@ -403,11 +404,7 @@ class LineEditor final : public LineInput {
     bool redraws = false;
     while (const int number = TerminalSignals::take()) {
       if (number == SIGCONT) el_wset(el_, EL_PREP_TERM, 0);  // whatever the shell has made of it
-      redraws = redraws || number == SIGCONT || number == SIGWINCH;
-      if (number != SIGTERM && number != SIGHUP) continue;
-      put(std::string(kPasteEnds) + "\n");
-      el_wset(el_, EL_PREP_TERM, 0);
-      signals_->deliver(number);
+      redraws = true;
     }
     if (redraws) redraw();
   }

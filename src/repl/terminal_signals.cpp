@@ -26,14 +26,14 @@ TerminalSignals::TerminalSignals() {
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 2; ++i) {
     sigaction(kSignals[i], nullptr, &before_[i]);
     if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
   }
 }
 
 TerminalSignals::~TerminalSignals() {
-  for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  for (int i = 0; i < 2; ++i) sigaction(kSignals[i], &before_[i], nullptr);
   while (const int number = take()) raise(number);  // came after the last look
 }
 
@@ -44,13 +44,6 @@ int TerminalSignals::fd() {
 int TerminalSignals::take() {
   unsigned char byte;
   return signal_pipe[0] >= 0 && read(signal_pipe[0], &byte, 1) == 1 ? byte : 0;
-}
-
-void TerminalSignals::deliver(int number) {
-  for (int i = 0; i < 4; ++i) {
-    if (kSignals[i] == number) sigaction(number, &before_[i], nullptr);
-  }
-  raise(number);
 }
 
 }  // namespace specbound

@@ -1,6 +1,5 @@
 // Signals that a line editor has to do with, as bytes in a pipe beside its input: a window that
-// changed its size, a process that goes on after it was stopped, and those that end it, which must
-// find the terminal as it was.
+// changed its size, and a process that goes on after it was stopped.
 #pragma once
 
 #include <signal.h>
@@ -18,12 +17,10 @@ class TerminalSignals {
   static int fd();
   // The number of one that has come; 0: none.
   static int take();
-  // What the signal would have done without this.
-  void deliver(int signal_number);
 
  private:
-  static constexpr int kSignals[] = {SIGWINCH, SIGCONT, SIGTERM, SIGHUP};
-  struct sigaction before_[4];
+  static constexpr int kSignals[] = {SIGWINCH, SIGCONT};
+  struct sigaction before_[2];
 };
 
 }  // namespace specbound

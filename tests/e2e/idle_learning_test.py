@@ -204,6 +204,18 @@ class Kept(LearningCase):
         self.chat("--idle-learning", "on", "--no-history")
         self.assertEqual(self.kept("conversations.jsonl"), [])
 
+    def test_what_was_said_is_kept_where_a_signal_ends_the_chat(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            process = self.start_chat()
+            process.stdin.write(HELLO)
+            process.stdin.flush()
+            while b"stop: " not in process.stderr.readline():
+                self.assertIsNone(process.poll())
+            process.send_signal(number)
+            self.assertEqual(process.wait(60), -number)
+            self.end(process)
+            os.remove(*self.kept("conversations.jsonl"))
+
     def test_without_consent_nothing_is_kept(self):
         for flags in ((), ("--idle-learning", "ask"), ("--idle-learning", "off")):
             self.chat(*flags)

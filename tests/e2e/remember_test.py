@@ -1,16 +1,36 @@
 #!/usr/bin/env python3
 """--remember, from the outside: chat keeps its replies to draft from them later, for its user
 alone; not with --no-history; `specbound forget` deletes them. No text changes by any of it."""
+import fcntl
 import glob
 import os
+import pty
 import re
+import signal
 import stat
+import termios
+import time
 import unittest
 
-from serve_client import CHAT, Server, ask
-from specbound_process import DEMO, FolderCase, demo_without_heads, specbound, start
+from processes import ticks
+from serve_client import CHAT, Server, ask, wait_until
+from specbound_process import BINARY, DEMO, FolderCase, demo_without_heads, specbound, start
 
 TALK = b"I need a table for two tonight.\nThanks, goodbye!\n"
+
+
+F_SETPIPE_SZ = 1031  # which the module of older versions of Python does not name
+
+
+def waiting_in(pipe):
+    """Bytes."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), "little")
+
+
+def at_rest(pid):
+    before = ticks(pid)
+    time.sleep(0.5)
+    return ticks(pid) == before
 
 
 class RememberCase(FolderCase):
@@ -167,6 +187,69 @@ class Together(RememberCase):
         self.assertEqual(self.kept(), [])
         self.close_chat(spoken)
         self.assertLess(self.tokens(), before)  # its own alone
+
+
+class Ended(RememberCase):
+    """By a signal: what was written until then is kept, and the status is the signal's."""
+
+    def begun(self, *flags, until=b"stop: "):
+        process = self.start("-c", "30000", *flags)
+        process.stdin.write(TALK.splitlines(True)[0])
+        process.stdin.flush()
+        while until not in process.stderr.readline():
+            self.assertIsNone(process.poll())
+        return process
+
+    def end(self, process, number):
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -number)
+        self.assertEqual(len(self.kept()), 1)
+        os.remove(self.kept()[0])
+
+    def test_between_replies(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.end(self.begun("-n", "8"), number)
+
+    def test_in_a_reply(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            process = self.begun("-n", "-1", until=b"speculation")
+            process.stdout.read(20)
+            self.end(process, number)
+
+    def test_on_a_terminal_that_closes(self):
+        for n_predict, until in (("8", b"stop: "), ("-1", b"\n")):  # at the prompt, in a reply
+            pid, terminal = pty.fork()
+            if pid == 0:
+                os.execve(BINARY, [BINARY, "chat", "-m", self.model, "--ignore-eos", "-c", "30000",
+                                   "-n", n_predict],
+                          {**os.environ, **self.environment, "TERM": "xterm"})
+            self.read_until(terminal, b"\x1b[?2004h")  # the line editor is there
+            os.write(terminal, b"Hello\n")
+            self.read_until(terminal, b"Hello")
+            self.read_until(terminal, until)
+            self.read_until(terminal, b"\x1b[?2004h" if until != b"\n" else b" ")
+            os.close(terminal)
+            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            self.assertEqual(status, -signal.SIGHUP)
+            os.remove(*self.kept())
+
+    @staticmethod
+    def read_until(terminal, text):
+        seen = b""
+        while text not in seen:
+            seen += os.read(terminal, 1)
+
+    def test_another_one_ends_it_where_it_stands(self):
+        process = self.begun("-n", "-1", until=b"speculation")
+        fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)
+        wait_until(lambda: waiting_in(process.stdout) > 3900 and at_rest(process.pid),
+                   "a reply that nobody reads")
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.7)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(5), -signal.SIGTERM)
 
 
 class Damaged(RememberCase):
