@@ -426,6 +426,7 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
     say(std::string("stopped before the reply began: ") + otherwise);
     output_.end_trace(generated);
     conversation_.bring_back(dropped);
+    unanswered_ = true;
     return false;
   }
   output_.end_reply(generated);
