@@ -52,7 +52,8 @@ struct ChatFlags {
 std::unique_ptr<LineInput> open_input(const Chat& chat, bool no_history) {
   const SetCommand& settings = chat.settings();
   CompletionSource source = {
-      settings.names(), [&settings](const std::string& name) { return settings.values(name); }};
+      settings.names(), [&settings](const std::string& name) { return settings.values(name); },
+      [&settings](const std::string& name) { return settings.takes_file(name); }};
   auto editor = open_line_editor(no_history ? "" : history_path(), std::move(source));
   return editor ? std::move(editor) : std::make_unique<PlainInput>();
 }

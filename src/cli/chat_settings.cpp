@@ -50,6 +50,7 @@ SettingFlag setting(const Flag& flag, About about) {
   }
   setting.words =
       flag.switched() ? std::vector<std::string>{"off", "on"} : flag.definition().choices;
+  setting.takes_file = flag.definition().takes() == FlagDefinition::Takes::kFile;
   setting.about = about;
   setting.read = [name = setting.name, about](const std::string& value, SetOptions& options) {
     SettingFlags known(about);

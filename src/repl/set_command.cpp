@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
+#include "runtime/user_path.h"
 #include "terminal/flag_names.h"
 #include "terminal/terminal_text.h"
 
@@ -77,6 +78,11 @@ std::vector<std::string> SetCommand::names() const {
 std::vector<std::string> SetCommand::values(const std::string& name) const {
   const SettingFlag* flag = find(name);
   return flag ? flag->words : std::vector<std::string>();
+}
+
+bool SetCommand::takes_file(const std::string& name) const {
+  const SettingFlag* flag = find(name);
+  return flag && flag->takes_file;
 }
 
 const SettingFlag* SetCommand::find(std::string_view name) const {
@@ -198,7 +204,7 @@ void SetCommand::set(std::string_view name, const std::string& value) {
     if (flag->name == "stop") read.reply.stop = StopStrings();
     if (flag->name != "stop") read.reply.grammar = {};
   } else {
-    flag->read(value, read);
+    flag->read(flag->takes_file ? home_expanded(value) : value, read);
   }
   // What is said of annealing last holds.
   if (flag->name == "anneal-learned" && specbound.anneal_learned) specbound.no_anneal = false;

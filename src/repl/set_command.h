@@ -31,6 +31,7 @@ struct SettingFlag {
   std::string name;                // without dashes
   std::vector<std::string> also;   // other names of the flag, likewise
   std::vector<std::string> words;  // that it may be; none: a number, a text or a file
+  bool takes_file = false;         // its name; "~/" is the home folder
   About about = About::kReply;
   // Reads `value` over the options. Throws Error(kUsage).
   std::function<void(const std::string& value, SetOptions&)> read;
@@ -61,6 +62,7 @@ class SetCommand {
   std::vector<std::string> names() const;
   // Words that a setting may have; none: numbers, files, or no such setting.
   std::vector<std::string> values(const std::string& name) const;
+  bool takes_file(const std::string& name) const;
 
   // All of them, a line each.
   std::string list() const;

@@ -89,8 +89,10 @@ Completion complete(std::string_view head, const CompletionSource& source) {
   const size_t name_end = rest.find_first_of(" \t");
   if (name_end == std::string_view::npos) return of_words(at, rest, source.settings);
   const size_t value = skip_blanks(rest, name_end);
-  return of_words(at + value, rest.substr(value),
-                  source.values(std::string(rest.substr(0, name_end))));
+  const std::string setting(rest.substr(0, name_end));
+  const std::string_view begun = rest.substr(value);
+  return source.takes_file(setting) ? of_paths(at + value, begun)
+                                    : of_words(at + value, begun, source.values(setting));
 }
 
 }  // namespace specbound

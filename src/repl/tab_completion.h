@@ -11,8 +11,9 @@ namespace specbound {
 // What /set knows.
 struct CompletionSource {
   std::vector<std::string> settings;
-  // Words that a setting may have; none: numbers.
+  // Words that a setting may have; none: numbers, or a file.
   std::function<std::vector<std::string>(const std::string& setting)> values;
+  std::function<bool(const std::string& setting)> takes_file;
 };
 
 struct Completion {

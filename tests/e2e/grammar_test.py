@@ -99,11 +99,11 @@ class Held(FolderCase):
     def test_a_chat_that_is_held_and_let_go(self):
         grammar = self.write("g.gbnf", 'root ::= [0-9]{3}\n')
         schema = self.write("s.json", {"const": True})
-        lines = [f"/set grammar {grammar}", "Hello", "/set grammar", f"/set json-schema {schema}",
+        lines = [f"/set grammar {grammar}", "Hello", "/set grammar", "/set json-schema ~/s.json",
                  "Hello", "/set grammar", "/set json-schema -", "/set json-schema", "Hello",
                  "/set grammar nowhere.gbnf", "/set grammar"]
         result = specbound("chat", "-m", DEMO, "-n", "30", "--seed", "1", "--no-history",
-                           stdin="\n".join(lines).encode())
+                           stdin="\n".join(lines).encode(), environment={"HOME": self.folder})
         self.assertEqual(result.returncode, 0, result.stderr)
         replies = result.stdout.decode().split("\n")
         self.assertRegex(replies[0], r"\A[0-9]{3}\Z")

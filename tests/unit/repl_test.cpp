@@ -68,9 +68,11 @@ Read read_all(LineInput& input) {
 
 CompletionSource settings_source() {
   return {
-      {"temp", "top-k", "top-p"}, [](const std::string& name) {
+      {"temp", "top-k", "top-p"},
+      [](const std::string& name) {
         return name == "spec" ? std::vector<std::string>{"on", "off"} : std::vector<std::string>{};
-      }};
+      },
+      [](const std::string& name) { return name == "grammar"; }};
 }
 
 }  // namespace
@@ -334,6 +336,9 @@ TEST_CASE("completion: commands, what they take, and paths") {
   const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "";
   setenv("HOME", (dir / "").c_str(), 1);
   CHECK(complete("/save ~/fo", source).insertion() == "~/folder/");
+  CHECK(complete("/set grammar  ~/fo", source).insertion() == "~/folder/");
+  CHECK(complete("/set grammar  ~/fo", source).from == 14);
+  CHECK(complete("/set temp ~/fo", source).words.empty());
   CHECK(home_expanded("~/x") == (dir / "") + "/x");
   CHECK(home_expanded("~other/x") == "~other/x");
   setenv("HOME", home.c_str(), 1);
