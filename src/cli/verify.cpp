@@ -43,7 +43,14 @@ std::vector<float> parse_temperatures(std::string_view text) {
                          kMaxListed, printable(text).c_str()));
     }
     constexpr double kMax = std::numeric_limits<float>::max();
-    temperatures.push_back(static_cast<float>(std::clamp(*number, -kMax, kMax)));
+    SamplingParams params;
+    params.temperature = static_cast<float>(std::clamp(*number, -kMax, kMax));
+    try {
+      validate(params);
+    } catch (const Error& e) {
+      throw Error(e.code(), std::string("--temps: ") + e.what());
+    }
+    temperatures.push_back(params.temperature);
   }
   return temperatures;
 }
@@ -140,11 +147,6 @@ void VerifyFlags::check(const Flags& flags) const {
                 "there is nothing to compare");
   }
   options.drafting.check();
-  for (const float temperature : options.temperatures) {
-    SamplingParams params = options.sampling.params;
-    params.temperature = temperature;
-    validate(params);
-  }
 }
 
 namespace {

@@ -24,7 +24,7 @@ struct VerifyFlags {
 };
 void add_verify_flags(Flags& flags, VerifyFlags& given);
 
-// "0,0.7,1": any numbers; their range is the sampler's matter. Throws Error(kUsage).
+// "0,0.7,1": temperatures that the sampler takes. Throws Error(kUsage).
 std::vector<float> parse_temperatures(std::string_view text);
 // "3" is the seeds 1, 2 and 3; "7,8" (or "7," for one) are those very seeds. Throws Error(kUsage).
 std::vector<uint64_t> parse_seeds(std::string_view text);

@@ -223,6 +223,9 @@ class Refusals(Cache):
 
     def test_usage(self):
         self.refused(2, r"--temps: expected", "tune", "--temps", "warm")
+        for command in ("tune", "theory"):
+            self.refused(2, r"--temps: temperature: expected 0 to 100, found 900", command,
+                         "--temps", "0,900")
         self.refused(2, r"--kind: expected full, folded or chained", "tune", "--kind", "wide")
         self.refused(2, r"--tokens", "tune", "--tokens", "1")
         self.refused(2, r"--data", "tune", "--data", "")

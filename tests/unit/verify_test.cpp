@@ -16,7 +16,7 @@ TEST_CASE("verify: temperatures are a strict list") {
   CHECK(parse_temperatures("0") == std::vector<float>{0});
   CHECK(parse_temperatures("0,0.7,1.5") == std::vector<float>{0, 0.7f, 1.5f});
   for (const char* text : {"", ",", "0,", ",0", "0,,1", "0 ,1", "0;1", "nan", "inf", "1e999", "0x1",
-                           "warm", "0.7.1", "0\n"}) {
+                           "warm", "0.7.1", "0\n", "-1", "0,101", "1e30"}) {
     CAPTURE(text);
     check_mentions(expect_error(ErrorCode::kUsage, [&] { parse_temperatures(text); }), {"--temps"});
   }
