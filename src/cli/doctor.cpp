@@ -202,8 +202,7 @@ Recommendation recommend(const Findings& f) {
     return {format("cuda:%d", gpu.info.index),
             advised_model({*gpu.free_bytes, *gpu.read_bandwidth})};
   }
-  return {"cpu", advised_model({f.memory.cgroup_free_bytes.value_or(f.memory.available_bytes),
-                                f.bandwidth_all})};
+  return {"cpu", advised_model({f.memory.free_bytes(), f.bandwidth_all})};
 }
 
 // "specbound chat -m qwen3:4b", and why.

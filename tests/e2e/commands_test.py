@@ -148,7 +148,8 @@ class Doctor(unittest.TestCase):
         advice = found["recommendation"]
         self.assertEqual(advice["device"] == "cpu", not found["gpu"]["gpus"])
         self.assertGreater(advice["most_tokens_per_second"], 0)
-        self.assertLess(advice["largest_file_bytes"], found["memory"]["total_bytes"])
+        if advice["device"] == "cpu":  # also where a container may have more than there is
+            self.assertLess(advice["largest_file_bytes"], found["memory"]["available_bytes"])
 
     def check_gpu(self, gpu):
         built = gpu["state"] != "not-built"
