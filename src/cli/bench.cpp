@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/settings_file.h"
 #include "error.h"
 #include "runtime/number_text.h"
+#include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "tools/bench_replay.h"
 #include "tools/bench_shapes.h"
@@ -65,10 +68,10 @@ Flag& add_numbers(Flags& flags, const char* names, std::vector<Number>& values, 
 void add_model_part(Flags& flags, BenchFlags& given) {
   add_model_flags(flags, given.options.model);
   given.options.model.write_tiles = false;
-  for (const char* other : {"--model", "--ctx-size"}) flags.remove(other);
+  for (const char* other : {"--model", "--hf-repo", "--ctx-size"}) flags.remove(other);
   const Flags::Group group(flags, "Model");
   flags
-      .add_files("-m,--model", given.options.models,
+      .add_files("-m,--model,MODEL", given.options.models,
                  "GGUF file to measure; may be repeated (default: none, a shape; with --compare "
                  "the bundled demo model)")
       .type("FILE.gguf");
@@ -299,6 +302,7 @@ void BenchFlags::check(const Flags& flags) {
   mode = !compare.empty()         ? BenchMode::kCompare
          : options.models.empty() ? BenchMode::kShape
                                   : BenchMode::kTests;
+  usual_shape = mode == BenchMode::kShape && !flags["--shape"].given();
   for (const auto& flag : flags.list()) {
     const unsigned modes = modes_of(flag->declared());
     if (!flag->given() || modes & bit(mode)) continue;
@@ -316,7 +320,12 @@ namespace {
 
 int run_bench(BenchFlags& given) {
   const BenchOptions& options = given.options;
-  const BenchOutput output(options.output, options.json, given.arguments);
+  const char* const model = std::getenv(environment_name("model").c_str());
+  if (given.usual_shape && model && *model) {
+    say("SPECBOUND_MODEL is not read: a measurement is what its command line says, here a shape; "
+        "-m measures a model");
+  }
+  BenchOutput output(options.output, options.json, given.arguments);
 
   catch_interrupts();
   if (given.mode == BenchMode::kCompare) return bench_compare(options, output) ? 0 : 1;

@@ -18,6 +18,7 @@ struct BenchFlags {
   bool grid = false;    // the paper's rates
   // Known to check():
   BenchMode mode = BenchMode::kShape;
+  bool usual_shape = false;  // nobody said what to measure
   std::vector<std::string> arguments;
 
   // Finds the mode and fills in what that leaves open. Throws Error(kUsage) for what contradicts

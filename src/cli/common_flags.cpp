@@ -10,6 +10,7 @@
 #include "cli/verify.h"
 #include "error.h"
 #include "runtime/gpu.h"
+#include "runtime/model_name.h"
 #include "runtime/model_path.h"
 #include "runtime/text_input.h"
 #include "templates/chat_template.h"
@@ -37,6 +38,28 @@ Flag& add_chat_template(Flags& flags, std::string& value) {
 namespace {
 
 constexpr const char* kAdvanced = "Advanced";
+
+[[noreturn]] void named_twice(const char* one, const char* other, const char* what) {
+  throw Error(ErrorCode::kUsage,
+              format("%s and %s both name a %s: give one of them", one, other, what));
+}
+
+// llama.cpp's spelling of a model of the hub.
+void add_hub_model(Flags& flags, std::string& model) {
+  const auto read = [&model](const std::vector<std::string>& values) {
+    model = hub_model(values.back());
+  };
+  flags
+      .add_values("-hf,--hf-repo", Flag::Counts::kLast, read,
+                  "the same as -m hf:OWNER/REPO[:QUANT], as llama.cpp spells it")
+      .type("OWNER/REPO")
+      .overrides({"model"})
+      .command_line_only();
+  flags.add_check([&flags] {
+    const Flag* const hub = flags.find("-hf");
+    if (hub && hub->given() && flags["-m"].given()) named_twice("-m", "-hf", "model");
+  });
+}
 
 void add_device_flags(Flags& flags, DeviceOptions& options) {
   const char* none = gpu_engine().built() ? "" : "; this build has no GPU backend";
@@ -99,8 +122,9 @@ Flag& add_model_file(Flags& flags, std::string& value) {
 void add_model_flags(Flags& flags, ModelOptions& options) {
   const Flags::Group group(flags, "Model");
   add_model_file(flags, options.model);
-  flags.add_int("-c,--ctx-size", options.n_ctx, 1, 1 << 24,
-                "context in tokens (default: as trained, at most 4096)");
+  add_hub_model(flags, options.model);
+  flags.add_int("-c,--ctx-size", options.n_ctx, 0, 1 << 24,
+                "context in tokens (default 0: as trained, at most 4096)");
   flags.add_int("-t,--threads", options.n_threads, 0, kMaxThreads,
                 "threads of the CPU (default 0: one per physical core)");
   flags.add_choice(
@@ -139,11 +163,6 @@ void add_chat_template_file(Flags& flags, ModelOptions& options) {
 
 namespace {
 
-[[noreturn]] void named_twice(const char* one, const char* other, const char* what) {
-  throw Error(ErrorCode::kUsage,
-              format("%s and %s both name a %s: give one of them", one, other, what));
-}
-
 // All of stdin. Whoever left a pipe open there, as ssh does, learns what is waited for.
 std::string piped_text() {
   const int flags = fcntl(STDIN_FILENO, F_GETFL);
@@ -168,7 +187,7 @@ void add_text_flags(Flags& flags, TextFlags& text, const char* text_description,
 std::string TextFlags::path() const {
   if (text && !file.empty()) named_twice("-p", "-f", "text");
   if (!text && file.empty() && isatty(STDIN_FILENO)) {
-    throw Error(ErrorCode::kUsage, "no text: give -p TEXT or -f FILE, or pipe text in");
+    throw Error(ErrorCode::kUsage, "no text: give -p TEXT or -f FILE, or pipe text in" + or_else);
   }
   return file.empty() ? "-" : file;
 }
@@ -213,12 +232,16 @@ void add_place_flags(Flags& flags, PlaceFlags& given, ModelOptions& model, TextF
       .overrides({"model"});
   if (text) flags.add_text("TEXT", given.text, "the prompt, as -p has it");
   flags.add_check([&flags, &given, &model, text] {
-    const bool named = flags["--model"].given();
+    const Flag& by_name = flags["-hf"].given() ? flags["-hf"] : flags["-m"];
+    const bool named = by_name.given();
     if (text && named && !given.text) given.text = std::exchange(given.model, std::nullopt);
     if (given.model) {
-      if (named) named_twice("-m", "MODEL", "model");
+      if (named) named_twice(by_name.declared().names.front().c_str(), "MODEL", "model");
       check_is_model(*given.model, text != nullptr);
       model.model = *given.model;
+      if (text) {
+        text->or_else = "; specbound chat " + shell_word(model.model) + " talks with the model";
+      }
     }
     if (given.text) {
       if (text->text || !text->file.empty()) named_twice(text->text ? "-p" : "-f", "TEXT", "text");

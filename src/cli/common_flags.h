@@ -47,7 +47,8 @@ void add_chat_template_file(Flags& flags, ModelOptions& options);
 // The text that a command works on: -p, -f, or stdin without either.
 struct TextFlags {
   std::optional<std::string> text;
-  std::string file;  // "-": stdin; empty: not given
+  std::string file;     // "-": stdin; empty: not given
+  std::string or_else;  // what may have been meant by none, for the complaint
 
   // From a file or a pipe without one line end at its end. Throws Error(kUsage) for both flags, or
   // for neither at a terminal, and what reading throws.

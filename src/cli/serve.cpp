@@ -39,7 +39,7 @@ constexpr const char* kExamples =
     "\n"
     "Examples:\n"
     "  specbound serve\n"
-    "  specbound serve -m model.gguf --port 8000 --api-key-file keys.txt\n"
+    "  specbound serve model.gguf --port 8000 --api-key-file keys.txt\n"
     "  curl http://127.0.0.1:8080/v1/chat/completions -d "
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"I need a table for two.\"}]}'";
 
@@ -64,6 +64,7 @@ struct ServeFlags {
   int n_predict = -1;
   bool split_thoughts = true;
   ModelOptions model;
+  PlaceFlags places;
   SamplingOptions sampling;
   SpeculationOptions speculation;
   IdleLearningOptions learning = {.mode = LearningMode::kOffer};
@@ -177,6 +178,7 @@ bool wait_for_interrupt(const server::HttpServer& http) {
 }
 
 void declare(Flags& flags, ServeFlags& given) {
+  add_place_flags(flags, given.places, given.model);
   add_server_flags(flags, given);
   add_sampling_flags(flags, given.sampling);
   given.speculation.remember = true;  // unless a flag says otherwise

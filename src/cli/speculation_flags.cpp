@@ -227,6 +227,9 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
     if (text == "forced") {
       throw Error(ErrorCode::kUsage, "--speculator: forced drafts only in specbound verify");
     }
+    if (text == "off") {
+      throw Error(ErrorCode::kUsage, "--speculator: expected none for plain decoding, found off");
+    }
     options.speculator = text;
     return std::ranges::count(names, text) > 0;
   };

@@ -10,6 +10,9 @@ namespace specbound {
 namespace {
 
 constexpr std::string_view kHubPrefix = "hf:";
+// Other programs' spellings of it, and what a browser shows.
+constexpr std::string_view kHubPrefixes[] = {kHubPrefix, "hf.co/", "huggingface.co/",
+                                             "https://hf.co/", "https://huggingface.co/"};
 constexpr std::string_view kGguf = ".gguf";
 constexpr size_t kMostName = 96;  // the hub's own bound for a repository
 constexpr size_t kMostPath = 400, kMostFolders = 4;
@@ -34,6 +37,14 @@ constexpr ShortName kShortNames[] = {
     {"qwen3:32b", "hf:Qwen/Qwen3-32B-GGUF:Q4_K_M", 19800},
     {"gemma2:2b", "hf:bartowski/gemma-2-2b-it-GGUF:Q4_K_M", 1700},
 };
+
+// Bytes of the prefix that `text` begins with; 0: none.
+size_t hub_prefix(std::string_view text) {
+  for (const std::string_view prefix : kHubPrefixes) {
+    if (text.starts_with(prefix)) return prefix.size();
+  }
+  return 0;
+}
 
 // Of a repository, its owner, a folder or a file.
 bool is_plain_word(std::string_view word, std::string_view more) {
@@ -81,12 +92,23 @@ std::string size_text(const ShortName& name) {
 }
 
 bool begins_as_hub_name(std::string_view text) {
-  return text.starts_with(kHubPrefix);
+  return hub_prefix(text) > 0;
+}
+
+std::string hub_model(const std::string& text) {
+  return begins_as_hub_name(text) ? text : std::string(kHubPrefix) + text;
+}
+
+bool looks_like_a_repository(std::string_view text) {
+  const size_t slash = text.find('/');
+  return slash != text.npos && is_repository_word(text.substr(0, slash)) &&
+         is_repository_word(text.substr(slash + 1, text.find(':', slash) - slash - 1)) &&
+         !text.ends_with(kGguf);
 }
 
 HubName parse_hub_name(std::string_view text) {
   SB_CHECK(begins_as_hub_name(text));
-  const std::string_view rest = text.substr(kHubPrefix.size());
+  const std::string_view rest = text.substr(hub_prefix(text));
   const size_t slash = rest.find('/'), colon = rest.find(':');
   HubName name;
   name.owner = rest.substr(0, slash);

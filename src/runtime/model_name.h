@@ -32,7 +32,12 @@ struct ShortName {
 std::span<const ShortName> short_names();
 std::string size_text(const ShortName& name);  // "98 MB", "1.1 GB"
 
-bool begins_as_hub_name(std::string_view text);  // with "hf:"
+// With "hf:", or as other programs and browsers have it: "hf.co/", "https://huggingface.co/".
+bool begins_as_hub_name(std::string_view text);
+// "OWNER/REPO" with "hf:"; what begins as a hub name as it is.
+std::string hub_model(const std::string& text);
+// Whether it would be OWNER/REPO[:QUANT] with "hf:" in front of it.
+bool looks_like_a_repository(std::string_view text);
 // Throws Error(kUsage) for what begins so and is none.
 HubName parse_hub_name(std::string_view text);
 // A short name, or one that begins with "hf:"; nullopt: neither. Throws what parse_hub_name() does.

@@ -57,6 +57,14 @@ void refuse_unconverted(const std::string& path) {
                      printable(name).c_str(), known.c_str()));
 }
 
+// "OWNER/REPO", where no folder here is called OWNER: what others take for a repository of the hub.
+void refuse_repository(const std::string& path) {
+  if (!looks_like_a_repository(path) || lies_there(fs::path(path).parent_path())) return;
+  throw Error(ErrorCode::kFile, format("%s: there is no such file; hf:%s would be a repository of "
+                                       "Hugging Face",
+                                       path.c_str(), path.c_str()));
+}
+
 // NAME of NAME.gguf in the cache; empty: there is none.
 std::string cached_file(const std::string& name) {
   const std::string folder = model_cache_folder();
@@ -106,6 +114,7 @@ std::string find_model(const std::string& flag, const LoadWatcher& watcher) {
       refuse_unconverted(flag);
       return flag;
     }
+    refuse_repository(flag);
     if (looks_like_a_path(flag)) return flag;
     if (const auto hub = find_hub_name(flag)) return pull_model(*hub, watcher).files.front();
     const std::string cached = cached_file(flag);

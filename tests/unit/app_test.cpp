@@ -533,7 +533,10 @@ TEST_CASE("a message that had no reply gives back what its prompt dropped") {
 
 TEST_CASE("the bundled model is looked for around the program, a named one is taken") {
   CHECK(find_model("given.gguf") == "given.gguf");  // not looked at here
-  CHECK(find_model("no/such") == "no/such");
+  CHECK(find_model("no/such/one") == "no/such/one");
+  test::check_mentions(test::expect_error(ErrorCode::kFile, [] { find_model("no/such"); }),
+                       {"no/such: there is no such file; hf:no/such would be"});
+  CHECK(find_model("/no/such") == "/no/such");
   test::check_mentions(test::expect_error(ErrorCode::kFile, [] { find_model("gpt-9"); }),
                        {"gpt-9", "hf:OWNER/REPO[:QUANT]", "smollm2, "});
   CHECK(is_model_name("hf:owner/repo"));

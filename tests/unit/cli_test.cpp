@@ -325,7 +325,7 @@ TEST_CASE("wrong usage gives status 2") {
            {"-n", "many"},
            {"-n", "-2"},
            {"-n", "99999999999999999999"},
-           {"-c", "0"},
+           {"-c", "-1"},
            {"-c", "12x"},
            {"-t", "-1"},
            {"-t", "257"},
@@ -363,6 +363,7 @@ TEST_CASE("the limits themselves are fine") {
   CHECK(accepts({"--temp", "0"}));
   CHECK(accepts({"--temp", "100"}));
   CHECK(accepts({"--top-p", "1", "--min-p", "1", "--top-k", "0"}));
+  CHECK(accepts({"-c", "0"}));
   CHECK(accepts({"-n", "-1"}));
   CHECK(accepts({"-n", "0"}));
   CHECK(accepts({"-t", "0"}));

@@ -93,6 +93,19 @@ TEST_CASE("names of models: what hf: takes and what it refuses") {
   CHECK(name.text() == "hf:Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:Q4_K_M");
   CHECK(parse_hub_name("hf:a/b").text() == "hf:a/b");
   CHECK(parse_hub_name("hf:a/b:fp16").quantization == "F16");
+  for (const char* prefix :
+       {"hf.co/", "huggingface.co/", "https://hf.co/", "https://huggingface.co/"}) {
+    CHECK(parse_hub_name(prefix + std::string("a/b:q8_0")).text() == "hf:a/b:Q8_0");
+    CHECK_THROWS_AS(parse_hub_name(prefix + std::string("a/b/tree/main")), Error);
+  }
+  CHECK(hub_model("a/b") == "hf:a/b");
+  CHECK(hub_model("hf.co/a/b") == "hf.co/a/b");
+  for (const char* text : {"a/b", "Qwen/Qwen3-0.6B-GGUF", "a/b:Q8_0"}) {
+    CHECK(looks_like_a_repository(text));
+  }
+  for (const char* text : {"a", "a/b.gguf", "a/b/c", "./b", "../b", "/a/b", "~/b", "a/", "/"}) {
+    CHECK_FALSE(looks_like_a_repository(text));
+  }
   CHECK(parse_hub_name("hf:a/b:x/Y z-q8_0.gguf").quantization == "x/Y z-q8_0.gguf");
   for (const char* text : {"hf:",
                            "hf:a",
