@@ -2,9 +2,12 @@
 // that knows CLI11, which finds out which words are names and which are values.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <string_view>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/settings_file.h"
@@ -30,8 +33,70 @@ std::string with_long_name(const Flags& flags, const std::string& argument) {
   return argument;
 }
 
+// One line that can be shown whatever bytes it quotes.
+std::string one_line(const std::string& text) {
+  constexpr size_t kMax = 500;
+  return terminal_text(text.substr(0, kMax)) + (text.size() > kMax ? "..." : "");
+}
+
+// Where a flag is that this command lacks: the first command that has it; empty: none.
+std::string command_with(const std::string& name) {
+  for (const Command* command : commands()) {
+    const CommandDefinition definition = command->definition();
+    if (std::ranges::any_of(definition.flags, [&](const FlagDefinition& flag) {
+          return std::ranges::count(flag.names, name) > 0;
+        })) {
+      return definition.name;
+    }
+  }
+  return "";
+}
+
+std::string unknown_option(const Flags& flags, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string> known;
+  for (const auto& flag : flags.list()) {
+    for (const std::string& one : flag->declared().names) {
+      if (one.starts_with("--")) known.push_back(one.substr(2));
+    }
+  }
+  const size_t dashes = std::min(name.find_first_not_of('-'), name.size());
+  const std::string meant = nearest(std::string_view(name).substr(dashes), known);
+  const std::string elsewhere = meant.empty() ? command_with(name) : "";
+  return "unknown option " + one_line(name) +
+         (!meant.empty()       ? format("; did you mean --%s?", meant.c_str())
+          : !elsewhere.empty() ? format("; specbound %s has it", elsewhere.c_str())
+                               : "");
+}
+
+// What to say of words that are no flags and have no place. `words`: those that were left over.
+std::string unexpected(const Flags& flags, const std::vector<std::string>& words) {
+  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return word.starts_with('-') && word.size() > 1;
+  });
+  if (option != words.end()) return unknown_option(flags, *option);
+  return "unexpected argument " + one_line(words.empty() ? "" : words.front());
+}
+
+// "-t4", "-n-1" and "-mdraft.gguf": a flag of one letter with its value.
+bool joins_value(const Flags& flags, const std::string& word) {
+  const Flag* const flag = flags.find(word.substr(0, 2));
+  if (!flag || flag->declared().takes() == FlagDefinition::Takes::kNothing) return false;
+  const std::string value = word.substr(2);
+  const size_t digit = value[0] == '-' ? 1 : 0;
+  if (value[0] == '=' ||
+      (digit < value.size() && std::isdigit(static_cast<unsigned char>(value[digit])))) {
+    return true;
+  }
+  std::error_code ignored;
+  return flag->declared().takes() == FlagDefinition::Takes::kFile &&
+         (value.find_first_of("./") != std::string::npos ||
+          std::filesystem::exists(value, ignored));
+}
+
 // The arguments after argv[0], with -ngl and "--name=" spelled as CLI11 understands them. The value
-// of a flag is passed through whatever it looks like.
+// of a flag is passed through whatever it looks like. Throws Error(kUsage) for a word of one dash
+// that is no flag: CLI11 would take it apart, and find -h in "-hello".
 std::vector<std::string> normalized_arguments(const Flags& flags,
                                               const std::vector<std::string>& words) {
   std::vector<std::string> out;
@@ -42,6 +107,9 @@ std::vector<std::string> normalized_arguments(const Flags& flags,
       break;
     }
     arg = with_long_name(flags, arg);
+    if (is_long_short_name(arg) && !joins_value(flags, arg)) {
+      throw Error(ErrorCode::kUsage, unknown_option(flags, arg));
+    }
     if (arg.starts_with("--") && arg.size() > 3 && arg.find('=') == arg.size() - 1) {
       arg.pop_back();
       out.push_back(arg);
@@ -53,12 +121,6 @@ std::vector<std::string> normalized_arguments(const Flags& flags,
     if (flag && !flag->declared().type.empty() && i + 1 < words.size()) out.push_back(words[++i]);
   }
   return out;
-}
-
-// One line that can be shown whatever bytes it quotes.
-std::string one_line(const std::string& text) {
-  constexpr size_t kMax = 500;
-  return terminal_text(text.substr(0, kMax)) + (text.size() > kMax ? "..." : "");
 }
 
 // What CLI11 complains about.
@@ -76,27 +138,6 @@ std::string complaint(const CLI::ParseError& e) {
            ": expected on or off, found \"" + printable(text.substr(is + kIs.size())) + "\"";
   }
   return one_line(text);
-}
-
-// What to say of words that are no flags and have no place. `words`: those that were left over.
-std::string unexpected(const Flags& flags, const std::vector<std::string>& words) {
-  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) {
-    return word.starts_with('-') && word.size() > 1;
-  });
-  if (option == words.end()) {
-    return "unexpected argument " + one_line(words.empty() ? "" : words.front());
-  }
-  const std::string name = option->substr(0, option->find('='));
-  std::vector<std::string> known;
-  for (const auto& flag : flags.list()) {
-    for (const std::string& one : flag->declared().names) {
-      if (one.starts_with("--")) known.push_back(one.substr(2));
-    }
-  }
-  const size_t dashes = std::min(name.find_first_not_of('-'), name.size());
-  const std::string meant = nearest(std::string_view(name).substr(dashes), known);
-  return "unknown option " + one_line(name) +
-         (meant.empty() ? "" : format("; did you mean --%s?", meant.c_str()));
 }
 
 // What `flag` is to CLI11, whose own -h, --help stands for ours.

@@ -2,6 +2,7 @@
 """Every subcommand, from the outside: help, exit codes, doctor."""
 import json
 import os
+import pty
 import re
 import shutil
 import socket
@@ -115,6 +116,56 @@ class LeftOut(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (0, b"Once\n"), layers)
             self.assertIn(told + b"this build has no GPU backend", result.stderr)
         self.assertNotIn(b"no GPU backend", specbound(*raw, "-ngl0").stderr)
+
+
+class FirstWords(unittest.TestCase):
+    """What people type who come from llama.cpp and Ollama."""
+
+    def check_refused(self, *arguments, says, status=2):
+        result = specbound(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (status, b""), arguments)
+        self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+        self.assertIn(says, result.stderr)
+
+    def test_a_word_of_one_dash(self):
+        for arguments, says in ((("run", "-hello"), b"unknown option -hello;"),
+                                (("-hello",), b"unknown option -hello;"),
+                                (("run", "-p", "hi", "-fa", "on"), b"unknown option -fa;"),
+                                (("run", "-p", "hi", "-no-cnv"), b"unknown option -no-cnv;"),
+                                (("chat", "-hf", "x"), b"expected hf:OWNER/REPO"),
+                                (("run", "-prompt", "hi"), b"did you mean --prompt?")):
+            self.check_refused(*arguments, says=says)
+        joined = specbound("run", "--raw", f"-m{STORIES}", "-n1", "-t1", "-s7", "-p", "")
+        self.assertEqual(joined.returncode, 0, joined.stderr)
+
+    def test_a_flag_of_another_command(self):
+        self.check_refused("-m", DEMO, "-p", "Hi", says=b"unknown option -p; specbound run has it;")
+        self.check_refused("serve", "--tensors", says=b"--tensors; specbound info has it;")
+
+    def test_repositories_without_hf(self):
+        self.check_refused("run", "-m", "own/stories", "-p", "a", status=1,
+                           says=b"own/stories: there is no such file; hf:own/stories would be")
+        self.check_refused("run", "hf.co/own/stories/tree", "a", says=b"expected hf:OWNER/REPO")
+
+    def test_models_have_a_place(self):
+        self.check_refused("serve", STORIES, "-m", STORIES, says=b"-m and MODEL both name a model")
+        self.check_refused("serve", "stray", says=b'expected a model, a GGUF file or a name')
+
+    def test_a_model_without_a_text(self):
+        master, slave = pty.openpty()
+        try:
+            result = subprocess.run([BINARY, "run", STORIES], stdin=slave, timeout=60,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        finally:
+            os.close(slave)
+            os.close(master)
+        self.assertEqual((result.returncode, result.stdout), (2, b""))
+        self.assertIn(f"; specbound chat {STORIES} talks with the model\n".encode(), result.stderr)
+
+    def test_words_for_off(self):
+        self.check_refused("run", "-p", "a", "--speculator", "off", says=b"expected none for plain")
+        raw = ("run", "--raw", "-m", STORIES, "-n", "4", "--temp", "0", "-p", "")
+        self.assertEqual(specbound(*raw, "-c", "0").stdout, specbound(*raw).stdout)
 
 
 class Doctor(unittest.TestCase):

@@ -142,6 +142,32 @@ TEST_CASE("llama.cpp's other spellings are known") {
   CHECK(parse({"-p", "-sys"}).text.text == "-sys");
 }
 
+TEST_CASE("-hf names a model of the hub, as llama.cpp has it") {
+  CHECK(parse({"-hf", "own/stories"}).model.model == "hf:own/stories");
+  CHECK(parse({"-hf", "own/stories:Q8_0"}).model.model == "hf:own/stories:Q8_0");
+  CHECK(parse({"--hf-repo=hf:own/stories"}).model.model == "hf:own/stories");
+  CHECK_THROWS_WITH_AS(parse({"-hf", "own/stories", "-m", "a.gguf"}),
+                       "-m and -hf both name a model: give one of them", Error);
+}
+
+TEST_CASE("a word of one dash that is no flag is not taken apart") {
+  for (const char* word : {"-hello", "-no-cnv", "-fa", "-px", "-h1", "-mdraft", "-nx", "-s-"}) {
+    const Given f = parse({word});
+    INFO(word, " ", f.out, f.err);
+    CHECK(f.status == 2);
+    CHECK(f.err.starts_with(std::string("specbound test: unknown option ") + word + ";"));
+  }
+  const Given joined = parse({"-n7", "-c4096", "-t2", "-s-1", "-ma.gguf", "-f./a"});
+  REQUIRE_MESSAGE(!joined.status, joined.err);
+  CHECK(joined.reply.n_predict == 7);
+  CHECK(joined.model.n_ctx == 4096);
+  CHECK(joined.model.n_threads == 2);
+  CHECK(!joined.sampling.seed);
+  CHECK(joined.model.model == "a.gguf");
+  CHECK(joined.text.file == "./a");
+  CHECK(parse({"-p", "-hello"}).text.text == "-hello");
+}
+
 TEST_CASE("a name that is nearly one of them is told") {
   CHECK(parse({"--tmep", "1"}).err ==
         "specbound test: unknown option --tmep; did you mean --temp? specbound test --help lists "
