@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -40,13 +41,15 @@ void print_json(const std::vector<CachedModel>& models) {
                     {"quantization", or_null(model.quantization)},
                     {"bytes", model.bytes},
                     {"files", model.files},
-                    {"time", model.time}});
+                    {"time", model.time},
+                    {"whole", model.whole}});
   }
   std::printf("%s\n", dump(list, 2).c_str());
 }
 
 int run(ListFlags& given) {
-  const std::vector<CachedModel> models = cached_models();
+  std::vector<CachedModel> models = cached_models();
+  std::ranges::move(unfinished_models(), std::back_inserter(models));
   if (given.json) {
     print_json(models);
     return 0;
@@ -59,10 +62,11 @@ int run(ListFlags& given) {
   for (const CachedModel& model : models) width = std::max(width, model.name.size());
   std::printf("%-*s  %10s  %-6s  %s\n", static_cast<int>(width), "NAME", "SIZE", "QUANT", "WHEN");
   for (const CachedModel& model : models) {
-    std::printf("%-*s  %7.1f MB  %-6s  %s\n", static_cast<int>(width),
+    std::printf("%-*s  %7.1f MB  %-6s  %s%s\n", static_cast<int>(width),
                 terminal_text(model.name).c_str(), 1e-6 * static_cast<double>(model.bytes),
                 model.quantization.empty() ? "-" : terminal_text(model.quantization).c_str(),
-                day(model.time).c_str());
+                day(model.time).c_str(),
+                model.whole ? "" : "  not whole: pull goes on, rm deletes it");
   }
   return 0;
 }
@@ -71,7 +75,8 @@ const CommandOf<ListFlags> kList(
     {.rank = 126,
      .name = "list",
      .summary = "the models in the cache",
-     .text = "The models in the cache, by the names that -m and rm take.",
+     .text = "The models in the cache, by the names that -m and rm take, and behind them what "
+             "downloads that were cut off left.",
      .footer = "Examples:\n"
                "  specbound list\n"
                "  specbound list --json"},

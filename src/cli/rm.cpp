@@ -27,7 +27,8 @@ void declare(Flags& flags, RmFlags& given) {
 
 // Throws Error(kUsage) unless it is one.
 CachedModel the_one(const std::string& name) {
-  const std::vector<CachedModel> found = find_cached(name);
+  std::vector<CachedModel> found = find_cached(name);
+  if (found.empty()) found = find_unfinished(name);
   if (found.size() == 1) return found.front();
   if (found.empty()) {
     throw Error(ErrorCode::kUsage, format("no model \"%s\" is in the cache; specbound list shows "
@@ -43,8 +44,8 @@ bool is_confirmed(const CachedModel& model) {
   if (!isatty(STDIN_FILENO)) {
     throw Error(ErrorCode::kUsage, "nobody can be asked: --yes removes without a question");
   }
-  std::fprintf(stderr, "remove %s (%.1f MB)? [y/N] ", terminal_text(model.name).c_str(),
-               1e-6 * static_cast<double>(model.bytes));
+  std::fprintf(stderr, "remove %s (%.1f MB%s)? [y/N] ", terminal_text(model.name).c_str(),
+               1e-6 * static_cast<double>(model.bytes), model.whole ? "" : ", not whole");
   char answer[16] = "";
   return std::fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
@@ -67,7 +68,8 @@ int run(RmFlags& given) {
 const CommandOf<RmFlags> kRm({.rank = 128,
                               .name = "rm",
                               .summary = "delete a model from the cache",
-                              .text = "Delete a model from the cache. Exit heads that lie beside "
+                              .text = "Delete a model from the cache, or what a download that "
+                                      "was cut off left of it. Exit heads that lie beside "
                                       "it stay: they take long to train.",
                               .footer = "Examples:\n"
                                         "  specbound rm smollm2\n"

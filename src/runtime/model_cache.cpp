@@ -11,7 +11,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -110,6 +113,15 @@ int64_t time_of(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? static_cast<int64_t>(status.st_mtime) : 0;
 }
 
+// What -m takes and people know.
+std::string name_of(const HubName& hub) {
+  const std::string text = hub.text();
+  for (const ShortName& known : short_names()) {
+    if (text == known.hub) return known.name;
+  }
+  return text;
+}
+
 // nullopt: a file is not there, or not as long as it was.
 std::optional<CachedModel> whole_model(const HubName& repository, const IndexedModel& indexed,
                                        bool alone) {
@@ -130,10 +142,7 @@ std::optional<CachedModel> whole_model(const HubName& repository, const IndexedM
     model.bytes += file.bytes;
   }
   model.time = time_of(model.files.front());
-  model.name = model.hub->text();
-  for (const ShortName& known : short_names()) {
-    if (model.name == known.hub) model.name = known.name;
-  }
+  model.name = name_of(*model.hub);
   return model;
 }
 
@@ -144,6 +153,61 @@ std::vector<CachedModel> models_of(const HubName& repository) {
     const bool alone =
         std::ranges::count(indexed, model.quantization, &IndexedModel::quantization) == 1;
     if (auto whole = whole_model(repository, model, alone)) models.push_back(std::move(*whole));
+  }
+  return models;
+}
+
+// "x.gguf" of "x.gguf.0123456789ab.part", as a file is named while it comes; others as they are.
+std::string without_part(const std::string& path) {
+  constexpr std::string_view kEnding = ".part";
+  if (!path.ends_with(kEnding)) return path;
+  return path.substr(0, path.rfind('.', path.size() - kEnding.size() - 1));
+}
+
+// What the files of a split model have in common; of another file its path.
+std::string model_of_file(const std::string& path) {
+  constexpr std::string_view kFirst = "-00001-of-00001.gguf";
+  const size_t ending = path.size() - std::min(path.size(), kFirst.size());
+  constexpr size_t kSame = std::string_view("-00001-of-").size();
+  const bool split = is_later_part(path) || path.compare(ending, kSame, kFirst, 0, kSame) == 0;
+  return split ? path.substr(0, ending) : path;
+}
+
+// Those of which a part lies in the folder and which are not whole, by their files.
+std::vector<CachedModel> unfinished_of(const HubName& repository) {
+  const std::string folder = repository_folder(repository);
+  const std::vector<CachedModel> there = models_of(repository);
+  std::set<std::string> whole;
+  for (const CachedModel& model : there) whole.insert(model.files.begin(), model.files.end());
+  std::map<std::string, CachedModel> found;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string path = it->path().string(), file = without_part(path);
+    std::error_code ignored;
+    if (!file.ends_with(".gguf") || whole.contains(file) || !it->is_regular_file(ignored)) continue;
+    CachedModel& model = found[model_of_file(file)];
+    model.files.push_back(path);
+    model.whole = model.whole && path == file;
+    model.bytes += fs::file_size(path, ignored);
+    model.time = std::max(model.time, time_of(path));
+  }
+  std::vector<CachedModel> models;
+  for (auto& [of, model] : found) {
+    if (model.whole) continue;  // no download that was cut off
+    std::ranges::sort(model.files);
+    model.hub = repository;
+    model.hub->quantization = without_part(model.files.front()).substr(folder.size() + 1);
+    model.quantization = quantization_of(model.hub->quantization);
+    models.push_back(std::move(model));
+  }
+  const auto alone = [&](const CachedModel& model) {
+    return std::ranges::count(there, model.quantization, &CachedModel::quantization) == 0 &&
+           std::ranges::count(models, model.quantization, &CachedModel::quantization) == 1;
+  };
+  for (CachedModel& model : models) {
+    if (!model.quantization.empty() && alone(model)) model.hub->quantization = model.quantization;
+    model.name = name_of(*model.hub);
   }
   return models;
 }
@@ -202,14 +266,28 @@ std::optional<HubName> repository_at(const fs::path& folder) {
   }
 }
 
-// Those of the repository that `name` may mean.
-std::vector<CachedModel> matching_models(const HubName& name) {
-  std::vector<CachedModel> found = models_of(name);
+// Those that `of` has of each repository, by name.
+std::vector<CachedModel> models_of_repositories(std::vector<CachedModel> (*of)(const HubName&)) {
+  std::vector<CachedModel> models;
+  const std::string folder = model_cache_folder();
+  if (folder.empty()) return models;
+  for (const fs::path& owner : entries(folder)) {
+    for (const fs::path& inner : entries(owner)) {
+      const std::optional<HubName> repository = repository_at(inner);
+      if (repository) std::ranges::move(of(*repository), std::back_inserter(models));
+    }
+  }
+  std::ranges::sort(models, {}, &CachedModel::name);
+  return models;
+}
+
+// Of its repository's models those that `name` may mean.
+std::vector<CachedModel> matching(std::vector<CachedModel> found, const HubName& name) {
   if (name.names_file()) {
     const size_t n_folder = repository_folder(name).size() + 1;
     keep_named(found, name.quantization, [&](const CachedModel& model, const auto& is_it) {
       return std::ranges::any_of(model.files, [&](const std::string& file) {
-        return is_it(std::string_view(file).substr(n_folder));
+        return is_it(without_part(file).substr(n_folder));
       });
     });
   } else if (!name.quantization.empty()) {
@@ -241,25 +319,28 @@ std::string model_cache_folder() {
 }
 
 std::vector<CachedModel> cached_models() {
-  std::vector<CachedModel> models;
+  std::vector<CachedModel> models = models_of_repositories(models_of);
   const std::string folder = model_cache_folder();
   if (folder.empty()) return models;
   for (const fs::path& entry : entries(folder)) {
     if (auto loose = loose_model(entry)) models.push_back(std::move(*loose));
-    std::error_code error;
-    if (!fs::is_directory(entry, error)) continue;
-    for (const fs::path& inner : entries(entry)) {
-      const std::optional<HubName> repository = repository_at(inner);
-      if (repository) std::ranges::move(models_of(*repository), std::back_inserter(models));
-    }
   }
   std::ranges::sort(models, {}, &CachedModel::name);
   return models;
 }
 
+std::vector<CachedModel> unfinished_models() {
+  return models_of_repositories(unfinished_of);
+}
+
+std::vector<CachedModel> find_unfinished(const std::string& name) {
+  const std::optional<HubName> hub = find_hub_name(name);
+  return hub ? matching(unfinished_of(*hub), *hub) : std::vector<CachedModel>();
+}
+
 std::vector<CachedModel> find_cached(const std::string& name) {
   const std::optional<HubName> hub = find_hub_name(name);
-  std::vector<CachedModel> found = hub ? matching_models(*hub) : cached_models();
+  std::vector<CachedModel> found = hub ? matching(models_of(*hub), *hub) : cached_models();
   if (!hub) {
     std::erase_if(found, [&](const CachedModel& model) {
       return model.hub || fs::path(model.files.front()).stem() != name;
@@ -271,7 +352,7 @@ std::vector<CachedModel> find_cached(const std::string& name) {
 }
 
 std::optional<CachedModel> find_cached(const HubName& name) {
-  std::vector<CachedModel> found = matching_models(name);
+  std::vector<CachedModel> found = matching(models_of(name), name);
   if (name.quantization.empty()) {
     std::erase_if(found, [](const CachedModel& model) { return !model.is_default; });
   }
@@ -343,7 +424,7 @@ std::vector<std::string> remove_cached(const CachedModel& model, const LoadWatch
   if (!lock.held()) throw Interrupted("interrupted: nothing was removed");
   std::vector<IndexedModel> models = read_index(*model.hub);
   std::erase_if(models, [&](const IndexedModel& known) {
-    return lock.folder() + "/" + known.files.front().path == model.files.front();
+    return lock.folder() + "/" + known.files.front().path == without_part(model.files.front());
   });
   // The files first, on a disk that may be full: what is not there is not listed.
   for (const std::string& file : model.files) {

@@ -25,7 +25,6 @@ namespace specbound {
 // Empty without a home.
 std::string model_cache_folder();
 
-// A model that is whole.
 struct CachedModel {
   std::string name;  // what -m takes: hf:OWNER/REPO:QUANT, a short name, or NAME of NAME.gguf
   std::optional<HubName> hub;      // none: it is not from there
@@ -34,10 +33,14 @@ struct CachedModel {
   std::vector<std::string> files;  // in order; the first is opened
   uint64_t bytes = 0;
   int64_t time = 0;  // when it came, in seconds since 1970
+  bool whole = true;
 };
 
-// By name. What makes no sense in the folder is passed over.
+// By name, those that are whole. What makes no sense in the folder is passed over.
 std::vector<CachedModel> cached_models();
+// Downloads that were cut off, or that another program is at: what came of them.
+std::vector<CachedModel> unfinished_models();
+std::vector<CachedModel> find_unfinished(const std::string& name);
 // Those that `name` may mean, a short name among them.
 std::vector<CachedModel> find_cached(const std::string& name);
 // The one that `name` means; nullopt: none, or more than one.
