@@ -151,10 +151,11 @@ int run_spec_bench(SpecBenchFlags& given) {
   LoadedModel model(options.model, terminal_watcher());
   SpecBench bench(options, model, std::move(questions));
   bench.run();
-  write_stdout(bench.report());
+  // The file first: what was measured must not be lost with a stdout that takes nothing.
   if (!options.json.empty()) {
     write_file(options.json, dump(bench.json(), 1) + "\n");
   }
+  write_stdout(bench.report());
   return bench.n_differing() == 0 ? 0 : 1;
 }
 

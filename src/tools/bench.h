@@ -49,15 +49,15 @@ struct BenchOptions {
 
 // How fast a model of some size decodes and drafts here, with random weights and no file; and what
 // speculation would give it, by replaying rounds through it.
-void bench_shape(const BenchOptions& options, const BenchOutput& output);
+void bench_shape(const BenchOptions& options, BenchOutput& output);
 
 // The tests of llama-bench, by the names and columns that it has.
-void bench_tests(const BenchOptions& options, const BenchOutput& output);
+void bench_tests(const BenchOptions& options, BenchOutput& output);
 
 // Prompts decoded plainly and speculatively in turn, in one process, on one backend: what
 // speculation gives here, losses like gains, and that it changes no token. False where a reply
 // differs, which is told on stderr.
-bool bench_compare(const BenchOptions& options, const BenchOutput& output);
+bool bench_compare(const BenchOptions& options, BenchOutput& output);
 
 // One of n_prompt and n_gen is 0.
 struct BenchTest {

@@ -10,7 +10,6 @@
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
-#include "terminal/standard_output.h"
 #include "terminal/terminal_text.h"
 #include "tools/bench.h"
 #include "tools/bench_model.h"
@@ -244,7 +243,7 @@ Json settings_json(const BenchOptions& options, const SamplingParams& sampling) 
 
 }  // namespace
 
-bool bench_compare(const BenchOptions& options, const BenchOutput& output) {
+bool bench_compare(const BenchOptions& options, BenchOutput& output) {
   const SamplingParams sampling = options.sampling.resolve();
   const std::vector<BenchPrompt> prompts = bench_prompts(options.prompts);
   std::vector<std::string> paths = options.models;
@@ -282,7 +281,7 @@ bool bench_compare(const BenchOptions& options, const BenchOutput& output) {
                       {"prompts", std::move(of_prompts)},
                       {"overall", overall}});
     identical = identical && found.overall.identical;
-    if (output.for_people()) write_stdout(report(found, options.repeats));
+    output.tell(report(found, options.repeats));
   }
   output.write({{"mode", "compare"},
                 {"settings", settings_json(options, sampling)},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "error.h"
 #include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "terminal/standard_output.h"
@@ -133,11 +134,22 @@ BenchOutput::BenchOutput(BenchFormat format, std::string file, std::vector<std::
   if (!file_.empty()) check_writable(file_);
 }
 
-void BenchOutput::write(const Json& found, const std::vector<Json>& records) const {
+void BenchOutput::tell(const std::string& text) {
+  if (!for_people() || untold_) return;
+  try {
+    write_stdout(text);
+  } catch (const Error&) {
+    if (file_.empty()) throw;
+    untold_ = std::current_exception();
+  }
+}
+
+void BenchOutput::write(const Json& found, const std::vector<Json>& records) {
   Json document = {{"specbound", SPECBOUND_VERSION}, {"command", command_}};
   document.update(found);
   const std::string whole = dump(document, 2) + '\n';
   if (!file_.empty()) write_file(file_, whole);
+  if (untold_) std::rethrow_exception(untold_);
   if (format_ == BenchFormat::kJson) write_stdout(whole);
   if (format_ == BenchFormat::kCsv) write_stdout(csv_text(records));
   if (format_ == BenchFormat::kJsonLines) write_stdout(json_lines(records));

@@ -2,6 +2,7 @@
 // records as CSV, JSON and JSON lines. What is the same in every JSON document is put there here.
 #pragma once
 
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -41,15 +42,19 @@ class BenchOutput {
 
   // Tables and words go to stdout, by who measures; else nothing but what write() puts there.
   bool for_people() const { return format_ == BenchFormat::kMarkdown; }
+  // To stdout, for people. Where that fails and there is a file, write() throws it: what was
+  // measured must not be lost with it.
+  void tell(const std::string& text);
   // {version, command} and then `found`, as a document to stdout and into the file; `records` to
   // stdout where they are asked for. Throws Error(kFile).
   void write(const nlohmann::ordered_json& found,
-             const std::vector<nlohmann::ordered_json>& records) const;
+             const std::vector<nlohmann::ordered_json>& records);
 
  private:
   BenchFormat format_;
   std::string file_;
   std::vector<std::string> command_;
+  std::exception_ptr untold_;
 };
 
 }  // namespace specbound

@@ -252,7 +252,7 @@ Json model_json(const BenchOptions& options, const ModelConfig& c) {
 
 }  // namespace
 
-void bench_shape(const BenchOptions& options, const BenchOutput& output) {
+void bench_shape(const BenchOptions& options, BenchOutput& output) {
   const ModelConfig config = bench_config(options.shape);
   const Replays replays = plan_replays(options, config);
   Bench bench = open_bench(options, config, replays);

@@ -2,6 +2,7 @@
 // (tg128), at a depth of so many positions before them (@ d4096).
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -12,7 +13,6 @@
 #include "runtime/timed_reply.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
-#include "terminal/standard_output.h"
 #include "tools/bench.h"
 #include "tools/bench_measure.h"
 #include "tools/bench_model.h"
@@ -133,6 +133,61 @@ std::vector<std::string> row_of(const BenchModel& model, const TestResult& resul
           share ? format("%.1f %%", 100 * *share) : ""};
 }
 
+// What the longest of them needs.
+int context_of(const std::vector<BenchTest>& tests) {
+  int n_ctx = 0;
+  for (const BenchTest& test : tests) n_ctx = std::max(n_ctx, test.context());
+  return n_ctx;
+}
+
+struct Found {
+  std::vector<Json> records;
+  Json models = Json::array();
+  std::vector<std::vector<std::string>> rows;
+};
+
+// Adds what it finds by the time it throws, too.
+void test_model(const BenchOptions& options, const ModelOptions& one,
+                const std::vector<BenchTest>& tests, BenchOutput& output, Found& found) {
+  LoadedModel model(one, terminal_watcher());
+  model.load();
+  const BenchModel facts = bench_model(model, one);
+  const ModelBytes bytes = model_bytes(model, one);
+  const BenchMachine machine = bench_machine(model.backend(), one.n_threads);
+
+  std::vector<TestResult> results;
+  BandwidthSamples bandwidth(machine, bytes.token(context_of(tests)));
+  std::exception_ptr interrupted;
+  try {
+    Progress bar("bench", Progress::Unit::kWork);
+    size_t done = 0;
+    const size_t total = tests.size() * static_cast<size_t>(options.repeats + 1);
+    bandwidth.take();
+    for (const BenchTest& test : tests) {
+      results.push_back(run_test(model.backend(), test, options.repeats,
+                                 [&] { bar.update(++done, total, test.name()); }));
+    }
+    bandwidth.take();
+  } catch (const Interrupted&) {
+    if (results.empty()) throw;
+    interrupted = std::current_exception();
+  }
+  const ReadBandwidth read = bandwidth.result();
+  std::vector<Json> records;
+  for (const TestResult& result : results) {
+    records.push_back(record_of(facts, result, bytes, read));
+    found.rows.push_back(row_of(facts, result, bytes, read));
+  }
+  found.models.push_back({{"model", facts.json()},
+                          {"hardware", machine.hardware},
+                          {"backend", model.backend().description()},
+                          {"read_bandwidth", read.json()},
+                          {"results", records}});
+  found.records.insert(found.records.end(), records.begin(), records.end());
+  output.tell(read.text() + "\n");
+  if (interrupted) std::rethrow_exception(interrupted);
+}
+
 }  // namespace
 
 std::string BenchTest::name() const {
@@ -153,67 +208,43 @@ std::vector<BenchTest> bench_plan(const BenchOptions& options) {
   return tests;
 }
 
-void bench_tests(const BenchOptions& options, const BenchOutput& output) {
+void bench_tests(const BenchOptions& options, BenchOutput& output) {
   const std::vector<BenchTest> tests = bench_plan(options);
-  int n_ctx = 0;
-  for (const BenchTest& test : tests) n_ctx = std::max(n_ctx, test.context());
+  const int n_ctx = context_of(tests);
   if (options.context >= 0 && options.context < n_ctx) {
     throw Error(ErrorCode::kUsage,
                 format("-c %d: the tests need a context of %d", options.context, n_ctx));
   }
   const int context = std::max(n_ctx, options.context);
   check_models(options, context);
-  std::vector<Json> records;
-  Json models = Json::array();
-  std::vector<std::vector<std::string>> rows;
-  for (const std::string& path : options.models) {
-    const ModelOptions one = options_of(options, path, context);
-    LoadedModel model(one, terminal_watcher());
-    model.load();
-    const BenchModel facts = bench_model(model, one);
-    const ModelBytes bytes = model_bytes(model, one);
-    const BenchMachine machine = bench_machine(model.backend(), one.n_threads);
-
-    std::vector<TestResult> results;
-    BandwidthSamples bandwidth(machine, bytes.token(n_ctx));
-    {
-      Progress bar("bench", Progress::Unit::kWork);
-      size_t done = 0;
-      const size_t total = tests.size() * static_cast<size_t>(options.repeats + 1);
-      bandwidth.take();
-      for (const BenchTest& test : tests) {
-        results.push_back(run_test(model.backend(), test, options.repeats,
-                                   [&] { bar.update(++done, total, test.name()); }));
-      }
-      bandwidth.take();
+  Found found;
+  bool interrupted = false;
+  try {
+    for (const std::string& path : options.models) {
+      test_model(options, options_of(options, path, context), tests, output, found);
     }
-    const ReadBandwidth read = bandwidth.result();
-    std::vector<Json> found;
-    for (const TestResult& result : results) {
-      found.push_back(record_of(facts, result, bytes, read));
-      rows.push_back(row_of(facts, result, bytes, read));
-    }
-    models.push_back({{"model", facts.json()},
-                      {"hardware", machine.hardware},
-                      {"backend", model.backend().description()},
-                      {"read_bandwidth", read.json()},
-                      {"results", found}});
-    records.insert(records.end(), found.begin(), found.end());
-    if (output.for_people()) write_stdout(read.text() + "\n");
+  } catch (const Interrupted&) {
+    if (found.rows.empty()) throw;
+    interrupted = true;
   }
-  if (output.for_people()) {
-    write_stdout(markdown_table({{"model", false},
-                                 {"size"},
-                                 {"params"},
-                                 {"backend", false},
-                                 {"threads"},
-                                 {"test"},
-                                 {"t/s"},
-                                 {"GB/s"},
-                                 {"of reading"}},
-                                rows));
-  }
-  output.write({{"mode", "tests"}, {"repetitions", options.repeats}, {"models", models}}, records);
+  output.tell(markdown_table({{"model", false},
+                              {"size"},
+                              {"params"},
+                              {"backend", false},
+                              {"threads"},
+                              {"test"},
+                              {"t/s"},
+                              {"GB/s"},
+                              {"of reading"}},
+                             found.rows));
+  output.write({{"mode", "tests"},
+                {"repetitions", options.repeats},
+                {"complete", !interrupted},
+                {"models", found.models}},
+               found.records);
+  if (!interrupted) return;
+  throw Interrupted(format("interrupted after %zu of %zu tests", found.rows.size(),
+                           options.models.size() * tests.size()));
 }
 
 }  // namespace specbound

@@ -8,12 +8,14 @@ import io
 import json
 import os
 import pathlib
+import signal
 import sys
+import time
 import unittest
 
 import specbound_process
 from run_test import built_for_speed
-from specbound_process import DEMO, LENS, STORIES, FolderCase, specbound
+from specbound_process import DEMO, LENS, STORIES, TIMEOUT, FolderCase, specbound, start
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 import bench_tables  # noqa: E402
@@ -295,6 +297,52 @@ class Models(FolderCase):
         records = [json.loads(line) for line in text.splitlines()]
         self.assertEqual([(r["model_filename"], r["test"]) for r in records],
                          [(STORIES, "tg2"), (DEMO, "tg2")])
+
+    def test_a_model_has_a_place(self):
+        text = self.run_bench("bench", STORIES, *CPU, "-p", "0", "-n", "2", "-r", "1", "-o",
+                              "jsonl")
+        self.assertEqual(json.loads(text)["model_filename"], STORIES)
+
+    def test_ctrl_c_gives_the_tests_that_are_done(self):
+        out = self.path("bench.json")
+        with start("bench", STORIES, *CPU, "-p", "0", "-n", "1,65536", "-r", "1", "--json",
+                   out) as process:
+            time.sleep(3)
+            process.send_signal(signal.SIGINT)
+            shown, said = (text.decode() for text in process.communicate(timeout=TIMEOUT))
+            self.assertEqual(process.returncode, 1)
+        if "interrupted after 1 of 2 tests" not in said:  # a slow machine
+            self.assertIn("interrupted", said)
+            self.assertEqual(shown, "")
+            return
+        self.assertRegex(shown, r"\| +tg1 ")
+        self.assertNotIn("tg65536", shown)
+        with open(out) as file:
+            found = json.load(file)
+        self.assertIs(found["complete"], False)
+        self.assertEqual([r["test"] for r in found["models"][0]["results"]], ["tg1"])
+
+    def test_a_stdout_that_takes_nothing_leaves_the_file(self):
+        out = self.path("bench.json")
+        for more in (("-p", "0", "-n", "2"), ("--compare", "spec", "-n", "2", "--raw")):
+            with open("/dev/full", "wb") as full:
+                result = specbound("bench", "-m", STORIES, *CPU, "-r", "1", *more, "--json", out,
+                                   stdout=full)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(b"stdout: cannot write", result.stderr)
+            with open(out) as file:
+                self.assertEqual(len(json.load(file)["models"]), 1)
+            os.remove(out)
+
+    def test_what_the_environment_names_is_not_measured(self):
+        model = {"SPECBOUND_MODEL": STORIES}
+        small = specbound("bench", *SMALLER, *CPU, "-c", "0", "-n", "1", "-r", "1",
+                          environment=model)
+        self.assertEqual((small.returncode, small.stderr.count(b"SPECBOUND_MODEL")), (0, 0))
+        # A shape of billions of weights is not waited for.
+        refused = specbound("bench", "--json", self.path("none/bench.json"), environment=model)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(b"SPECBOUND_MODEL is not read", refused.stderr)
 
     def test_a_model_that_is_not_there_costs_no_measurement(self):
         for mode in ((), ("--compare", "spec")):

@@ -177,6 +177,16 @@ class SpecBench(FolderCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn(b"the fastest of 3", refused.stderr)
 
+    def test_a_stdout_that_takes_nothing_leaves_the_file(self):
+        path = self.path("figures.json")
+        with open("/dev/full", "wb") as full:
+            result = specbound("spec-bench", *MODEL, *LENS, "-f", self.questions, "-n", "4",
+                               "--limit", "1", "--json", path, stdout=full)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"stdout: cannot write", result.stderr)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(len(json.load(file)["strategies"]), 1)
+
     def test_an_interrupt_keeps_what_is_done(self):
         many = [{"question_id": n, "category": "qa", "turns": [f"Story {n}"]} for n in range(2000)]
         self.write_questions(many)
