@@ -60,7 +60,8 @@ constexpr std::array<PresetText, kPresets> kPresetTexts = {{
 
 bool same(const SamplingParams& a, const SamplingParams& b) {
   return a.temperature == b.temperature && a.top_k == b.top_k && a.top_p == b.top_p &&
-         a.min_p == b.min_p && a.repeat_penalty == b.repeat_penalty &&
+         a.min_p == b.min_p && a.presence_penalty == b.presence_penalty &&
+         a.frequency_penalty == b.frequency_penalty && a.repeat_penalty == b.repeat_penalty &&
          a.repeat_last_n == b.repeat_last_n && a.seed == b.seed;
 }
 

@@ -272,6 +272,10 @@ void add_sampling_flags(Flags& flags, SamplingOptions& options) {
         flags, names, value, "a number", [&p] { validate(p); }, description)
         .type("X");
   };
+  real("--presence-penalty", p.presence_penalty,
+       "taken once from the logits of tokens that the reply has, -2 to 2 (default 0: off)");
+  real("--frequency-penalty", p.frequency_penalty,
+       "likewise, for each time that it has them (default 0: off)");
   real("--repeat-penalty", p.repeat_penalty,
        format("divides the logits of recent tokens (default %g: off)", p.repeat_penalty));
   whole("--repeat-last-n", p.repeat_last_n,

@@ -109,6 +109,8 @@ std::string SetCommand::show(std::string_view name) const {
 
 std::string SetCommand::value_of(const std::string& name) const {
   const SamplingParams& sampling = session_.sampler().params();
+  if (name == "presence-penalty") return number(sampling.presence_penalty);
+  if (name == "frequency-penalty") return number(sampling.frequency_penalty);
   if (name == "repeat-penalty") return number(sampling.repeat_penalty);
   if (name == "repeat-last-n") return std::to_string(sampling.repeat_last_n);
   if (name == "top-k") return std::to_string(sampling.top_k);

@@ -237,6 +237,8 @@ Json settings_json(const BenchOptions& options, const SamplingParams& sampling) 
           {"top_k", sampling.top_k},
           {"top_p", shortest_decimal(sampling.top_p)},
           {"min_p", shortest_decimal(sampling.min_p)},
+          {"presence_penalty", shortest_decimal(sampling.presence_penalty)},
+          {"frequency_penalty", shortest_decimal(sampling.frequency_penalty)},
           {"repeat_penalty", shortest_decimal(sampling.repeat_penalty)},
           {"repeat_last_n", sampling.repeat_last_n}};
 }

@@ -45,6 +45,10 @@ std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
                    sampling.top_k, sampling.top_p, sampling.min_p,
                    static_cast<unsigned long long>(sampling.seed));
   }
+  if (sampling.presence_penalty != 0 || sampling.frequency_penalty != 0) {
+    text += format(", presence penalty %g, frequency penalty %g", sampling.presence_penalty,
+                   sampling.frequency_penalty);
+  }
   if (sampling.repeat_penalty != 1) {
     text += format(", repeat penalty %g over %d", sampling.repeat_penalty, sampling.repeat_last_n);
   }

@@ -399,6 +399,8 @@ Json Verification::json() const {
                  {"top_k", s.top_k},
                  {"top_p", shortest_decimal(s.top_p)},
                  {"min_p", shortest_decimal(s.min_p)},
+                 {"presence_penalty", shortest_decimal(s.presence_penalty)},
+                 {"frequency_penalty", shortest_decimal(s.frequency_penalty)},
                  {"repeat_penalty", shortest_decimal(s.repeat_penalty)},
                  {"repeat_last_n", s.repeat_last_n}}},
                {"bits", options_.bits},

@@ -65,6 +65,22 @@ class Taken(SettingsCase):
         self.assertEqual(self.run_it(*ASK, SPECBOUND_TEMP="1.5", SPECBOUND_TOP_K="0").stdout, flags)
         self.assertNotEqual(self.run_it(*ASK).stdout, flags)
 
+    def test_penalties_of_what_a_reply_has(self):
+        ask = ("run", "-m", DEMO, "-p", "I need a taxi.", "-n", "40", "--temp", "0", "--ignore-eos")
+        plain = self.run_it(*ask).stdout
+        for name in ("presence-penalty", "frequency-penalty"):
+            flag = self.run_it(*ask, "--" + name, "2").stdout
+            self.assertNotEqual(flag, plain)
+            self.write(f"{name} = 2\n")
+            self.assertEqual(self.run_it(*ask).stdout, flag)
+            self.assertEqual(self.run_it(*ask, "--spec", "off").stdout, flag)
+            self.write("")
+            chat = specbound("chat", "-m", DEMO, environment=self.environment,
+                             stdin=f"/set {name} 2\n/set {name}\n/set {name} 2.5\n".encode())
+            said = (chat.stdout + chat.stderr).decode()
+            self.assertIn(f"{name} 2\n", said)
+            self.assertIn(f"--{name}: expected -2 to 2, found 2.5", said)
+
     def test_a_preset_on_the_command_line_is_what_it_says(self):
         """The paper's tau is 0.55, whatever tau the file has."""
         self.write("tau = 0.9\nw-max = 2\n")

@@ -93,6 +93,10 @@ TEST_CASE("flags arrive") {
                          "0.9",
                          "--min-p",
                          "0",
+                         "--presence-penalty",
+                         "-2",
+                         "--frequency-penalty",
+                         "0.25",
                          "--repeat-penalty",
                          "1.1",
                          "--repeat-last-n",
@@ -124,6 +128,8 @@ TEST_CASE("flags arrive") {
   CHECK(p.top_k == 5);
   CHECK(p.top_p == 0.9f);
   CHECK(p.min_p == 0);
+  CHECK(p.presence_penalty == -2);
+  CHECK(p.frequency_penalty == 0.25f);
   CHECK(p.repeat_penalty == 1.1f);
   CHECK(p.repeat_last_n == -1);
   CHECK(p.seed == 9);
@@ -343,6 +349,8 @@ TEST_CASE("wrong usage gives status 2") {
            {"--top-k", "-3"},
            {"--top-k", "4.5"},
            {"--min-p", "2"},
+           {"--presence-penalty", "2.5"},
+           {"--frequency-penalty", "-3"},
            {"--repeat-penalty", "0"},
            {"--repeat-last-n", "-2"},
            {"--stop"},

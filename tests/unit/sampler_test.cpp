@@ -556,7 +556,7 @@ TEST_CASE("validate names the flag, the range and the value") {
   CHECK(message([](SamplingParams& p) { p.repeat_penalty = 0; }).starts_with("--repeat-penalty"));
   CHECK(message([](SamplingParams& p) { p.repeat_last_n = -2; }).starts_with("--repeat-last-n"));
   CHECK(message([](SamplingParams& p) { p.frequency_penalty = 2.5f; }) ==
-        "frequency_penalty: expected -2 to 2, found 2.5");
+        "--frequency-penalty: expected -2 to 2, found 2.5");
   CHECK(message([](SamplingParams& p) { p.presence_penalty = kNan; }) != "");
   CHECK(message([](SamplingParams& p) {
           p.logit_bias = {{5, 101}};
