@@ -186,9 +186,14 @@ std::unique_ptr<OtherDrafter> make(const DrafterSetting& setting) {
 }
 
 using Options = SpeculationOptions;
-constexpr OwnOption kAuto[] = {{"no_siblings", "",
-                                [](const Options& options) { return options.no_siblings; },
-                                [](Options& options) { options.no_siblings = false; }, nullptr}};
+constexpr OwnOption kAuto[] = {
+    {"no_siblings", "", [](const Options& options) { return options.no_siblings; },
+     [](Options& options) { options.no_siblings = false; }, nullptr},
+    {"controller", "=on", [](const Options& options) { return options.controller.value_or(false); },
+     [](Options& options) { options.controller.reset(); }, nullptr}};
+constexpr OwnOption kNgram[] = {
+    {"ngram_max", "", [](const Options& options) { return options.ngram_max != kUsualNgram; },
+     [](Options& options) { options.ngram_max = kUsualNgram; }, nullptr}};
 constexpr OwnOption kLayerSkip[] = {
     {"exit_layer", "", [](const Options& options) { return options.exit_layer.has_value(); },
      [](Options& options) { options.exit_layer.reset(); }, nullptr}};
@@ -215,19 +220,19 @@ constexpr OwnOption kDraft[] = {
 constexpr DrafterKind kDrafters[] = {
     {"auto", true, false, kAuto, nullptr},
     {"specbound", true, false, {}, nullptr},
-    {"ngram", false, false, {}, make<NgramDrafter>},
+    {"ngram", false, false, kNgram, make<NgramDrafter>},
     {"layerskip", true, true, kLayerSkip, nullptr},
     {"adadecode", true, true, {}, nullptr},
-    {"draft-verify", false, false, kDraftVerify, make<DraftVerifyDrafter>},
+    {"draft-verify", false, false, kDraftVerify, make<DraftVerifyDrafter>, {}, false, true},
     {"lookahead", false, false, kLookahead, make<LookaheadDrafter>},
     {"rest", false, false, kRest, make<RestDrafter>},
-    {"draft", false, false, kDraft, make_draft_model_drafter},
+    {"draft", false, false, kDraft, make_draft_model_drafter, {}, false, true},
     {"medusa", false, false, {}, make_tree<HeadKind::kMedusa>, HeadKind::kMedusa},
     {"hydra", false, false, {}, make_tree<HeadKind::kHydra>, HeadKind::kHydra},
     {"eagle", false, false, {}, make_tree<HeadKind::kEagle>, HeadKind::kEagle},
     {"eagle3", false, false, {}, make_tree<HeadKind::kEagle3>, HeadKind::kEagle3},
     {"mtp", false, false, {}, make_tree<HeadKind::kMtp>, HeadKind::kMtp},
-    {"kangaroo", false, false, {}, make<KangarooDrafter>, HeadKind::kKangaroo},
+    {"kangaroo", false, false, {}, make<KangarooDrafter>, HeadKind::kKangaroo, false, true},
     {"space", false, false, {}, make<SpaceDrafter>, {}, true},
 };
 

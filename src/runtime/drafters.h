@@ -66,6 +66,7 @@ struct DrafterKind {
   std::unique_ptr<OtherDrafter> (*make)(const DrafterSetting&);  // nullptr: exit heads draft
   std::optional<HeadKind> head = {};  // of the heads file, which it drafts with alone
   bool by_masks = false;              // drafts with the mask tokens of that file
+  bool by_tau = false;                // drafts while it is sure enough, without exits
 
   bool by_file() const { return head || by_masks; }
 };

@@ -116,9 +116,20 @@ void Speculation::make_drafter(const LoadedModel* model) {
                        printable(options_.speculator).c_str()));
   }
   if (kind->by_file()) check_has(*kind);
+  tell_unused(*kind);
   other_ = kind->make({options_, n_layers_, given_width(), model, heads_ ? &*heads_ : nullptr,
                        store_ ? &*store_ : nullptr});
   if (given_width() == 1) cannot_ = "w_max=1 leaves no row to draft";
+}
+
+// What was said of exit heads, to a drafter that has no use for it.
+void Speculation::tell_unused(const DrafterKind& drafter) const {
+  SpeculationOptions said = options_;
+  if (drafter.by_tau) said.specbound.tau.reset();
+  if (drafter.by_file()) said.heads.clear();
+  if (!said.about_exits() && said.heads.empty() && said.head.empty()) return;
+  watcher_.say(format("speculator=%s: what was said of exit heads and their drafts has no effect",
+                      drafter.name));
 }
 
 // That the heads file has what the drafter is made of.

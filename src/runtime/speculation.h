@@ -130,6 +130,7 @@ class Speculation {
   void open_datastore(const Gguf& gguf);
   void make_drafter(const LoadedModel* model);
   void check_has(const DrafterKind& drafter) const;
+  void tell_unused(const DrafterKind& drafter) const;
   ExitSettings settings() const {
     return {options_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_};
   }

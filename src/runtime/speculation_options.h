@@ -47,6 +47,8 @@ struct SpecBoundOptions {
 // The paper's setting, spelled out: the defaults may move, this does not.
 SpecBoundParams paper_params();
 
+constexpr int kUsualNgram = 3;
+
 struct SpeculationOptions {
   std::optional<bool> on;           // without --spec: on where it is known to pay
   std::string speculator = "auto";  // none, or one of speculators()
@@ -55,7 +57,7 @@ struct SpeculationOptions {
   std::string head;              // a kind of HeadKind, or lens; empty: the preset's
   std::optional<int> shortlist;  // tokens
   std::optional<ConfidenceRule> rule;
-  int ngram_max = 3;
+  int ngram_max = kUsualNgram;    // of ngram
   std::optional<bool> remember;   // auto: looks up in replies to other texts too; else not
   std::optional<int> exit_layer;  // of layerskip
   std::optional<std::vector<LayerRange>> skip_layers;  // of draft-verify

@@ -63,6 +63,7 @@ constexpr std::string_view kSpelledAlike[] = {
     "kv",
     "lookahead",
     "min_p",
+    "ngram_max",
     "no_anneal",
     "no_siblings",
     "parse_special",

@@ -96,6 +96,8 @@ class OtherDrafters(unittest.TestCase):
                 (("lookahead", "--lookahead", "3,4,3"), b"rows up to 16, found 18"),
                 (("lookahead", "--w-max", "8"), b"--w-max: expected the 15 rows of --lookahead"),
                 (("ngram", "--lookahead", "3,4,2"), b"--lookahead: needs --speculator lookahead"),
+                (("auto", "--ngram-max", "2"), b"--ngram-max: needs --speculator ngram"),
+                (("ngram", "--controller", "on"), b"--controller on: needs --speculator auto"),
                 (("hybrid",), b"expected none, auto, specbound, ngram, layerskip")):
             result = specbound("run", "-m", DEMO, "-p", "x", "-n", "1", "--speculator", *flags)
             self.assertEqual(result.returncode, 2, (flags, result.stderr))
@@ -103,6 +105,18 @@ class OtherDrafters(unittest.TestCase):
         result = specbound("verify", "-m", DEMO, "--speculator", "forced", "--skip-layers", "2")
         self.assertEqual(result.returncode, 2)
         self.assertIn(b"--skip-layers: needs --speculator draft-verify", result.stderr)
+
+    def test_what_has_no_effect_is_told(self):
+        ask = ("run", "-m", DEMO, "-p", "x", "-n", "1", "--speculator")
+        for flags, told in ((("ngram",), False), (("ngram", "--heads", "none.gguf"), True),
+                            (("ngram", "--tau", "0.3"), True), (("ngram", "--head", "full"), True),
+                            (("draft-verify", "--tau", "0.3"), False),
+                            (("draft-verify", "--tau", "0.3", "--d-max", "4"), True),
+                            (("lookahead", "--alpha", "0.1"), True)):
+            result = specbound(*ask, *flags)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            line = f"--speculator {flags[0]}: what was said of exit heads and their drafts has no "
+            self.assertEqual(line.encode() in result.stderr, told, (flags, result.stderr))
 
     def test_in_a_conversation(self):
         talk = b"/set skip-layers\n/set exit-layer\n/set tau\nHello!\n/regen\n/stats\n"

@@ -165,6 +165,11 @@ TEST_CASE("draft-verify and auto say what they are") {
     CHECK(parsed.status != 0);
     check_mentions(parsed.err, {"--skip-layers: expected ascending layers like 2,4,6 or 1-10, f"});
   }
+  check_mentions(refused({"auto", "--ngram-max", "2"}),
+                 {"--ngram-max: needs --speculator ngram, found auto"});
+  check_mentions(refused({"ngram", "--controller", "on"}),
+                 {"--controller on: needs --speculator auto, found ngram"});
+  CHECK(make({"ngram", "--controller", "off"})->active());
   CHECK(!make({"draft-verify", "--w-max", "1"})->active());
   CHECK(described({"auto"}) ==
         "speculation on: auto, a tree of lookups, up to 16 rows (controller)");

@@ -542,8 +542,7 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
     const char* const heads[] = {"folded", "chained", "lens", "full"};
     std::vector<std::string> flags = {"--head", heads[seed % 4]};
     if (control) {
-      flags.insert(flags.end(),
-                   {"--controller", "on", "--speculator", seed % 2 ? "auto" : "specbound"});
+      flags.insert(flags.end(), {"--speculator", seed % 2 ? "auto" : "specbound"});
     } else {
       flags.insert(flags.end(), {"--tau", "0.01", "--controller", "off"});
     }
