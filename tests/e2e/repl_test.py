@@ -98,7 +98,7 @@ class Editing(ReplCase):
         screen.keys("Enter")
         screen.wait(lambda lines: "top-k 3" in lines, "the new value")
         screen.wait_prompt()
-        screen.type("/set prese")
+        screen.type("/set preset")
         screen.keys("Tab")
         screen.type("pa")
         screen.keys("Tab")

@@ -127,7 +127,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
       by_flags({"auto", "--head", "lens", "--tau", "1"}, path),
       by_flags({"auto", "--remember", "on"}, path),
       by_flags({"auto", "--head", "lens", "--controller"}, path),
-      by_flags({"specbound", "--head", "lens", "--controller"}, path),
+      by_flags({"specbound", "--head", "lens", "--tau", "0.02"}, path),
       by_flags({"draft-verify", "--tau", "0"}, path),
       by_flags({"draft-verify", "--skip-layers", "1-15", "--tau", "0"}, path),
       by_flags({"lookahead"}, path),
