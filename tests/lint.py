@@ -41,7 +41,7 @@ MAY_INCLUDE = {
     "engine/cuda": {"engine/cuda", "engine/cpu", "engine", "kernels", "model", "numerics"},
     "decode": {"decode", "engine", "grammar", "numerics", "trace"},
     "drafters": {"drafters", "decode", "engine", "model", "numerics", "trace"},
-    "corpus": {"corpus", "decode", "drafters", "engine", "numerics", "templates", "text"},
+    "corpus": {"corpus", "decode", "drafters", "engine", "json", "numerics", "templates", "text"},
     "train": {"train", "corpus", "decode", "engine/cpu", "engine/cuda", "kernels", "model",
               "numerics"},
     "tune": {"tune", "decode", "drafters", "engine", "model", "numerics", "trace"},

@@ -1,7 +1,6 @@
 #include "corpus/corpus.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "decode/common_prefix.h"
 #include "drafters/lookup.h"
 #include "error.h"
+#include "json/json_reader.h"
 #include "numerics/splitmix64.h"
 
 namespace specbound {
@@ -22,21 +22,14 @@ constexpr const char* kExpected =
     "{\"messages\": [{\"role\": ..., \"content\": ...}, ...]}, a list of such messages, or "
     "{\"text\": ...}";
 
-struct TooDeep {};
-
 // The JSON of a line, or the reason why there is none.
-std::string parse_json(std::string_view line, Json& value) {
+std::string read_json(std::string_view line, Json& value) {
   try {
-    value = Json::parse(line.begin(), line.end(), [](int depth, Json::parse_event_t, Json&) {
-      if (depth > kMaxDepth) throw TooDeep();
-      return true;
-    });
+    value = parse_json(line, "line", {.depth = kMaxDepth, .repeated_keys = true});
     return "";
-  } catch (const TooDeep&) {
-    return format("brackets more than %d deep", kMaxDepth);
-  } catch (const Json::parse_error& e) {
-    return format("no JSON from byte %zu on", e.byte);
-  } catch (const Json::exception&) {
+  } catch (const JsonError& e) {
+    if (e.fault == JsonError::Fault::kText) return format("no JSON from byte %zu on", e.byte);
+    if (e.fault == JsonError::Fault::kLimit) return format("brackets more than %d deep", kMaxDepth);
     return "no JSON: a number out of range";
   }
 }
@@ -252,7 +245,7 @@ std::optional<bool> holds_json_lines(std::string_view name, std::string_view beg
 
 std::string parse_corpus_line(std::string_view line, CorpusText& text) {
   Json value;
-  if (std::string why = parse_json(line, value); !why.empty()) return why;
+  if (std::string why = read_json(line, value); !why.empty()) return why;
   if (value.is_array()) return parse_messages(value, text.messages);
   if (value.is_object()) {
     if (const auto list = value.find("messages"); list != value.end()) {

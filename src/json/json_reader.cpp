@@ -68,7 +68,7 @@ class Watch final : public nlohmann::json_sax<Json> {
     return true;
   }
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorCode::kFormat, name_ + ": " + what);
+    throw JsonError(name_ + ": " + what, JsonError::Fault::kLimit);
   }
 
   const std::string& name_;
@@ -88,12 +88,12 @@ Json parse_as(std::string_view text, const std::string& name, const JsonLimits& 
     const std::string found =
         e.byte > text.size() ? format("its end after %zu bytes", text.size())
                              : format("something else at byte %zu of %zu", e.byte, text.size());
-    throw Error(ErrorCode::kFormat,
-                format("%s: expected JSON in UTF-8, found %s", name.c_str(), found.c_str()));
+    throw JsonError(format("%s: expected JSON in UTF-8, found %s", name.c_str(), found.c_str()),
+                    JsonError::Fault::kText, e.byte);
   } catch (const json::exception&) {  // out_of_range, the only other thing that parsing throws
-    throw Error(
-        ErrorCode::kFormat,
-        format("%s: expected numbers that a double can hold, found a larger one", name.c_str()));
+    throw JsonError(
+        format("%s: expected numbers that a double can hold, found a larger one", name.c_str()),
+        JsonError::Fault::kNumber);
   }
 }
 

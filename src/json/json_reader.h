@@ -19,7 +19,17 @@ struct JsonLimits {
   bool repeated_keys = false;  // of one object: the last one counts
 };
 
-// Throws Error(kFormat): no JSON (NaN and Infinity are none), not UTF-8, a number that no double
+// For those who say in their own words what is wrong with a text.
+class JsonError : public Error {
+ public:
+  enum class Fault { kText, kNumber, kLimit };
+  JsonError(const std::string& message, Fault fault, size_t byte = 0)
+      : Error(ErrorCode::kFormat, message), fault(fault), byte(byte) {}
+  const Fault fault;
+  const size_t byte;  // of kText: the first that is no JSON, from 1 on
+};
+
+// Throws JsonError: no JSON (NaN and Infinity are none), not UTF-8, a number that no double
 // holds, more than `limits`. `name` stands for the file in messages.
 nlohmann::json parse_json(std::string_view text, const std::string& name,
                           const JsonLimits& limits = {});

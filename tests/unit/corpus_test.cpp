@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -145,12 +146,21 @@ TEST_CASE("corpus: hostile lines are skipped, counted, and the first is named") 
         (dir / "hostile.jsonl") + ":2: \"messages\" is number, expected a list");
 }
 
+TEST_CASE("corpus: a line of objects side by side takes no longer than its bytes") {
+  std::string line = "[{}";
+  for (int i = 0; i < 200'000; ++i) line += ",{}";
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(reason(line + "]") == "message 1: no \"role\" that is a string");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+}
+
 TEST_CASE("corpus: each wrong line has its reason") {
   CHECK(reason(kGood).empty());
   CHECK(reason(std::string(40, '[') + std::string(40, ']')) == "brackets more than 32 deep");
   CHECK(reason("{\"text\": 1e99999}").find("no JSON") == 0);
   CHECK(reason("{\"text\": \"a\"} x").find("no JSON from byte") == 0);
   CHECK(reason("{\"text\": \"\xc3\"}").find("no JSON from byte") == 0);
+  CHECK(reason(R"({"text": "", "text": "a"})").empty());  // the last one counts
   CHECK(reason("12") == "found number without messages or text");
   CHECK(reason("{}") == "found an object without messages or text");
   CHECK(reason("{\"text\": null}") == "found an object without messages or text");
