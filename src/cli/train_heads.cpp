@@ -323,6 +323,7 @@ class Training {
     int64_t before = -1, done = 0;
     options.progress = [&](int64_t tokens) {
       if (before < 0) before = tokens;
+    options.warn = [](const std::string& warning) { say(terminal_text(warning)); };
       done = tokens;
       const double s = time_.seconds() - start;
       const double part = options.seconds > 0 ? s / options.seconds : 0;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -75,9 +76,9 @@ class ReplyFile {
     }
   }
 
-  // The file ends behind its last whole record then. Throws Error(kFile) for what is no such file
+  // The file ends behind its last good record then. Throws Error(kFile) for what is no such file
   // of this model, which stays as it is.
-  EarlierReplies read() {
+  EarlierReplies read(const std::function<void(const std::string&)>& warn) {
     EarlierReplies found;
     if (!file_) return found;
     off_t good = check_header() ? sizeof header_ : 0;
@@ -92,6 +93,16 @@ class ReplyFile {
       if (record.n > static_cast<uint32_t>(max_tokens_)) continue;
       found.texts.push_back(reply_text(std::move(tokens), record.n_prompt));
       found.texts.back().greedy = (record.turn & kGreedyTurn) != 0;
+    }
+    if (good > 0 && !is_torn(good)) {
+      const std::string aside = keep_aside();
+      if (warn) {
+        warn(
+            format("%s: damaged at byte %lld of %lld: going on with the %zu texts before it, %s "
+                   "has all as it was",
+                   path_.c_str(), static_cast<long long>(good), static_cast<long long>(file_size()),
+                   found.n_records, aside.c_str()));
+      }
     }
     if (ftruncate(file_.get(), good) != 0) fail("write");
     if (good == 0) put({reinterpret_cast<const char*>(&header_), sizeof header_});
@@ -144,10 +155,40 @@ class ReplyFile {
     return static_cast<off_t>(sizeof record + record.n * sizeof(int32_t) + sizeof(uint64_t));
   }
 
+  static bool makes_sense(const Record& record) {
+    return record.n >= 2 && record.n_prompt > 0 && record.n_prompt < record.n;
+  }
+
+  // Whether from `at` on there is nothing, or the beginning of the one record that a kill may cut
+  // short. A damaged count may ask for more than there is too; then hashes are among its tokens.
+  bool is_torn(off_t at) const {
+    Record record;
+    const off_t left = file_size() - at;
+    if (left < static_cast<off_t>(sizeof record)) return true;
+    if (!get(&record, sizeof record, at) || !makes_sense(record)) return false;
+    if (record_bytes(record) <= left) return false;
+    const size_t there = static_cast<size_t>(left) - sizeof record;
+    std::vector<int32_t> tokens(std::min<size_t>(record.n, there / sizeof(int32_t)));
+    if (!get(tokens.data(), tokens.size() * sizeof(int32_t),
+             at + static_cast<off_t>(sizeof record)))
+      return false;
+    return std::ranges::all_of(tokens, [this](int32_t token) { return is_token(token); });
+  }
+
+  // A copy: this one stays locked, and a link stays one.
+  std::string keep_aside() const {
+    const std::string aside = path_ + ".damaged";
+    std::error_code error;
+    std::filesystem::copy_file(path_, aside, std::filesystem::copy_options::overwrite_existing,
+                               error);
+    if (!error) return aside;
+    throw Error(ErrorCode::kFile, format("%s: damaged, and cannot be kept as %s: %s", path_.c_str(),
+                                         aside.c_str(), error.message().c_str()));
+  }
+
   // False for what is torn or damaged.
   bool get_record(Record& record, std::vector<int32_t>& tokens, off_t at) const {
-    if (!get(&record, sizeof record, at)) return false;
-    if (record.n < 2 || record.n_prompt == 0 || record.n_prompt >= record.n) return false;
+    if (!get(&record, sizeof record, at) || !makes_sense(record)) return false;
     if (record_bytes(record) > file_size() - at) return false;
     tokens.resize(record.n);
     const size_t bytes = tokens.size() * sizeof(int32_t);
@@ -193,10 +234,12 @@ class ReplyFile {
     for (const uint32_t word : {record.text, record.turn, record.n_prompt, record.n}) add(word);
     for (const int32_t token : tokens) {
       add(static_cast<uint32_t>(token));
-      if (token < 0 || token >= vocab_size_) return ~h;
+      if (!is_token(token)) return ~h;
     }
     return h;
   }
+
+  bool is_token(int32_t token) const { return token >= 0 && token < vocab_size_; }
 
   std::string path_;
   Header header_;  // of this model
@@ -267,7 +310,7 @@ class Writer {
         options_(options),
         start_(seconds_now(options.clock)),
         file_(options.file, options.model, backend.config().vocab_size, backend.n_ctx() + 1) {
-    EarlierReplies earlier = file_.read();
+    EarlierReplies earlier = file_.read(options.warn);
     out_ = std::move(earlier.texts);
     for (const TrainingText& text : out_) done_ += learnt_tokens(text);
     written_ = earlier.n_records;

@@ -32,6 +32,7 @@ struct SelfGenerateOptions {
   uint64_t seed = 0;
   std::string file;   // "": kept nowhere
   std::string model;  // its fingerprint (model/exit_heads.h), which the file holds too
+  std::function<void(const std::string& warning)> warn;  // of damage in it
   std::function<bool(int32_t)> ends_reply;
   // Where the states of replies go as they are written, in the order of the texts; none where an
   // earlier run wrote some. It ends the writing where it is full.
@@ -45,9 +46,9 @@ struct SelfGenerateOptions {
 // history. A backend that keeps several texts writes as many replies side by side: the result is
 // the same. Fewer tokens than asked for when the corpus ends. When aborted, what there is so far.
 // Texts in the file that an earlier run with the same arguments began are taken over, but for those
-// that are too long for the context; bytes behind the last whole one are cut off. Throws
-// Error(kFile), also for a file that is something else or another model's, or that another run
-// writes to.
+// that are too long for the context; what a kill left of one is cut off. Of a damaged file those
+// before the damage are, and FILE.damaged is what it was. Throws Error(kFile), also for a file that
+// is something else or another model's, or that another run writes to.
 std::vector<TrainingText> self_generate(Backend& backend, const Tokenizer& tokenizer,
                                         const ChatTemplate* chat_template,
                                         std::span<const CorpusText* const> texts,

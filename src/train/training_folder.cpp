@@ -45,9 +45,10 @@ bool is_half(std::string_view name) {
 }
 
 bool is_ours(std::string_view name) {
-  for (const char* own : {"manifest.json", kNewManifest, kOldManifest, "texts.bin", "texts.whole",
-                          "seconds.txt", "training.checkpoint", "training.checkpoint.new",
-                          "training.checkpoint.layers", "training.checkpoint.layers.new"}) {
+  for (const char* own :
+       {"manifest.json", kNewManifest, kOldManifest, "texts.bin", "texts.bin.damaged",
+        "texts.whole", "seconds.txt", "training.checkpoint", "training.checkpoint.new",
+        "training.checkpoint.layers", "training.checkpoint.layers.new"}) {
     if (name == own) return true;
   }
   return is_features(name) || is_half(name);

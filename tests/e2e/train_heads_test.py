@@ -1,59 +1,17 @@
 #!/usr/bin/env python3
-"""specbound train-heads, from the outside: data good and bad, files, kills, the same seed."""
+"""specbound train-heads, from the outside: data good and bad, files, the same seed."""
 import json
 import lzma
 import os
 import re
-import resource
 import shlex
 import signal
 import subprocess
 import time
 import unittest
 
-from specbound_process import BINARY, DEMO, STORIES, FolderCase, specbound, start
-
-DIALOGUES = [
-    [{"role": "user", "content": f"I need a table for {n} tonight."},
-     {"role": "assistant", "content": f"For which restaurant? A table for {n} is fine."},
-     {"role": "user", "content": "The Italian one, please."},
-     {"role": "assistant", "content": f"Done: {n} people at seven."}]
-    for n in ("two", "three", "four", "five", "six", "ten")]
-STORY = "Once upon a time there was a little girl called Lily. She had a red ball. " * 40
-
-
-def jsonl(*objects):
-    return "".join(json.dumps(o) + "\n" for o in objects).encode()
-
-
-class TrainHeads(FolderCase):
-    def put(self, name, data):
-        with open(self.path(name), "wb") as file:
-            file.write(data)
-        return self.path(name)
-
-    def read(self, name):
-        with open(self.path(name), "rb") as file:
-            return file.read()
-
-    def train(self, *flags, model=STORIES, out="heads.gguf", status=0):
-        result = specbound("train-heads", "-m", model, "-o", self.path(out), *flags)
-        self.assertEqual(result.returncode, status, result.stderr)
-        self.assertFalse(os.path.exists(self.path(out) + ".training"), result.stderr)
-        return result
-
-    def small(self):
-        return ("--data", self.put("story.txt", STORY.encode()), "--layers", "0-2", "--epochs",
-                "1", "--shortlist", "64")
-
-    def refuse(self, *flags, says, status=1, model=STORIES):
-        result = specbound("train-heads", "-m", model, "-o", self.path("heads.gguf"), *flags)
-        self.assertEqual((result.returncode, result.stdout), (status, b""), result.stderr)
-        last = result.stderr.rstrip(b"\n").split(b"\n")[-1]
-        self.assertTrue(last.startswith(b"specbound train-heads: "), result.stderr)
-        self.assertIn(says, last)
-        self.assertFalse(os.path.exists(self.path("heads.gguf")))
-        self.assertFalse(os.path.exists(self.path("heads.gguf.training")))
+from specbound_process import BINARY, DEMO, STORIES, specbound, start
+from training_case import DIALOGUES, STORY, TrainHeads, jsonl
 
 
 class Training(TrainHeads):
@@ -267,42 +225,6 @@ class Training(TrainHeads):
             self.refuse("--data", also, flag, value, status=2, model=DEMO,
                         says=flag.encode() + b": is beside what the model writes")
 
-    def test_a_full_disk_leaves_no_broken_file(self):
-        texts = self.path("texts.bin")
-        flags = ("--texts", texts, "--self-generate", "3000", "--quick", "--layers", "0",
-                 "--shortlist", "64")
-
-        def small_files():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
-        result = specbound("train-heads", "-m", DEMO, "-o", self.path("heads.gguf"), *flags,
-                           preexec_fn=small_files, restore_signals=False)  # SIGXFSZ is ignored
-        self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertIn(b"cannot write", result.stderr)
-        self.assertEqual(os.listdir(self.folder), ["texts.bin"])
-        self.assertLessEqual(os.path.getsize(texts), 4000)
-        self.train(*flags, model=DEMO)
-        self.assertGreater(os.path.getsize(texts), 8000)
-
-    def test_after_a_full_disk_the_same_command_goes_on(self):
-        def small_files():  # the texts fit, hidden states do not
-            resource.setrlimit(resource.RLIMIT_FSIZE, (20000, resource.RLIM_INFINITY))
-        data = self.put("story.txt", STORY.encode())
-        for layers in ("0-2", "0"):  # read again, taken as they are written
-            flags = ("--data", data, "--layers", layers, "--epochs", "1", "--shortlist", "64",
-                     "--self-generate", "3000", "--no-tune")
-            self.train(*flags, out="want.gguf")
-            full = specbound("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags,
-                             preexec_fn=small_files, restore_signals=False)  # SIGXFSZ is ignored
-            self.assertEqual(full.returncode, 1, full.stderr)
-            self.assertIn(b"cannot write", full.stderr)
-            self.assertIn(b"the same command goes on from there", full.stderr)
-            self.assertGreater(len(self.read("heads.gguf.training/texts.bin")), 500)
-            self.assertIn(b"going on with the training", self.train(*flags, "--resume").stderr)
-            self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
-            self.assertEqual(sorted(os.listdir(self.folder)),
-                             ["heads.gguf", "story.txt", "want.gguf"])
-            os.remove(self.path("heads.gguf"))
-
     def test_an_openblas_that_does_not_know_the_cpu_is_left_aside(self):
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             if " avx2 " not in file.read():
@@ -365,111 +287,6 @@ class Training(TrainHeads):
                           "--self-generate", "100000", model=DEMO)
         self.assertIn(b"no further turns", more.stderr)
 
-    def test_a_killed_training_goes_on_and_comes_to_the_same(self):
-        flags = (*self.small(), "--self-generate", "3000", "--epochs", "60", "--no-tune")
-        self.kill_and_go_on(flags)
-
-    def test_a_killed_training_of_a_layer_goes_on_and_comes_to_the_same(self):
-        flags = (*self.small(), "--kinds", "chained,layer,eagle3,kangaroo", "--self-generate",
-                 "1500", "--epochs", "5", "--no-tune")
-        self.kill_and_go_on(flags)
-
-    def kill_and_go_on(self, flags):
-        self.train(*flags, out="want.gguf")
-        folder = self.path("heads.gguf.training")
-        kills = 0
-        for wait in (0.05, 0.2, 0.5, 1.0, 1.5):
-            process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags)
-            process.stdin.close()
-            said = b""
-            while kills > 0 and b"going on" not in said and (line := process.stderr.readline()):
-                said += line
-            deadline = time.monotonic() + 30
-            manifest = os.path.join(folder, "manifest.json")
-            while not os.path.exists(manifest) and process.poll() is None:
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.01)
-            time.sleep(wait)
-            process.send_signal(signal.SIGKILL)
-            said += process.stderr.read()
-            process.stdout.close()
-            process.stderr.close()
-            if process.wait() == 0:
-                break
-            self.assertEqual(b"going on with the training" in said, kills > 0, said)
-            kills += 1
-        self.assertGreater(kills, 0)
-        if os.path.exists(folder):
-            other = specbound("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags,
-                              "--seed", "9")
-            self.assertEqual(other.returncode, 2)
-            self.assertIn(b"--seed 9, there: 0", other.stderr)
-            with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
-                self.assertNotIn("--kv", json.load(file))  # as builds before it have it
-            other = specbound("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags,
-                              "--kv", "int8")
-            self.assertEqual(other.returncode, 2)
-            self.assertIn(b"--kv int8, there: none", other.stderr)
-            resumed = self.train(*flags, "--resume")
-            self.assertIn(b"going on with the training", resumed.stderr)
-        self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
-
-    def test_ctrl_c_keeps_what_there_is_for_the_same_command(self):
-        flags = (*self.small(), "--self-generate", "3000", "--epochs", "100", "--no-tune")
-        self.train(*flags, out="want.gguf")
-        folder = self.path("heads.gguf.training")
-        for name in ("texts.bin", "features-00000.bin"):
-            process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags)
-            process.stdin.close()
-            while not os.path.exists(os.path.join(folder, name)):
-                self.assertIsNone(process.poll())
-                time.sleep(0.002)
-            process.send_signal(signal.SIGINT)
-            said = process.stderr.read()
-            process.stdout.close()
-            process.stderr.close()
-            self.assertEqual(process.wait(timeout=60), 1, said)
-            self.assertIn(b"the same command goes on from there", said)
-            self.assertIn(b"interrupted: no heads were written", said)
-            self.assertTrue(os.path.exists(os.path.join(folder, name)), name)
-        self.assertIn(b"going on with the training", self.train(*flags, "--resume").stderr)
-        self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
-        self.assertEqual(sorted(os.listdir(self.folder)), ["heads.gguf", "story.txt", "want.gguf"])
-
-    def test_ctrl_c_while_settings_are_tuned_keeps_what_was_trained(self):
-        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"),
-                        *self.small(), "--quick", "--self-generate", "4000")
-        process.stdin.close()
-        # The heads that settings are tuned for lie beside the file to be written.
-        while not any(name.endswith(".tmp") for name in os.listdir(self.folder)):
-            self.assertIsNone(process.poll())
-            time.sleep(0.002)
-        process.send_signal(signal.SIGINT)
-        said, summary = process.stderr.read(), process.stdout.read()
-        process.stdout.close()
-        process.stderr.close()
-        self.assertEqual(process.wait(timeout=60), 0, said)
-        self.assertIn(b"guessed: interrupted while settings were tuned", summary)
-        self.assertEqual(sorted(os.listdir(self.folder)), ["heads.gguf", "story.txt"])
-
-    def test_ctrl_c_while_stdin_is_silent(self):
-        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), "--data", "-")
-        process.stdin.write(b"Once upon a time")
-        process.stdin.flush()
-        caught = 0
-        while not caught >> (signal.SIGINT - 1) & 1:
-            time.sleep(0.02)
-            with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
-                caught = int(re.search(r"SigCgt:\t(\w+)", file.read())[1], 16)
-        time.sleep(0.2)  # it waits for more of stdin
-        self.assertIsNone(process.poll())
-        process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=60), 1)
-        self.assertIn(b"interrupted: no heads were written", process.stderr.read())
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            pipe.close()
-        self.assertEqual(os.listdir(self.folder), [])
-
     def test_kinds_that_no_layer_takes_are_told(self):
         data = self.put("story.txt", STORY.encode())
         result = self.train("--data", data, "--quick", "--layers", "3,4", "--shortlist", "64")
@@ -493,38 +310,11 @@ class Training(TrainHeads):
                             "--kinds", "folded", "--max-tokens", "100000", "-c", "256")
         self.assertIn(b"--max-disk 1.0 MB is reached: learning from ", result.stderr)
 
-
     def test_without_data_the_model_answers_built_in_requests(self):
         result = self.train("--self-generate", "300", "--kinds", "text")
         self.assertIn(b"no --data: learning what the model answers to 2,408 ", result.stderr)
         self.assertIn(b"replies: the model wrote ", result.stderr)
         self.assertNotIn(b"asked for more", result.stderr)
-
-    def test_minutes_are_filled_and_gone_on_with(self):
-        flags = ("--minutes", "0.15", "--no-tune", "-c", "64")
-        start_time = time.monotonic()
-        result = self.train(*flags)
-        self.assertIn(b"built-in requests, 0.15 minutes in all", result.stderr)
-        self.assertRegex(result.stdout, rb"(?m)^       0 +\d+\.\d %$")  # one head, before any layer
-        self.assertRegex(result.stdout, rb"text +[\d,]+ tokens to look up in")
-        self.assertLess(time.monotonic() - start_time, 60)
-        folder = self.path("heads.gguf.training")
-        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags)
-        process.stdin.close()
-        deadline = time.monotonic() + 60
-        while not os.path.exists(os.path.join(folder, "texts.whole")):
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
-        with open(os.path.join(folder, "texts.whole")) as file:
-            written = int(file.read())
-        again = self.train(*flags)
-        self.assertIn(b"going on with the training", again.stderr)
-        self.assertIn(f"replies: the model wrote {written:,}, ".encode(), again.stderr)
-        self.assertFalse(os.path.exists(folder))
 
 
 class Refusals(TrainHeads):

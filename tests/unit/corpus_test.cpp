@@ -416,6 +416,8 @@ TEST_CASE(
 
   const TempDir dir;
   std::string bytes;
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& warning) { warnings.push_back(warning); };
   for (const int n_sequences : {1, 2, 16}) {
     CAPTURE(n_sequences);
     CpuOptions side_by_side;
@@ -434,12 +436,19 @@ TEST_CASE(
       CHECK(same(generate(), want));
     }
   }
+  // What is damaged, not cut short, is told and kept, all of it.
+  CHECK(warnings.empty());
+  CHECK(!std::ifstream(options.file + ".damaged"));
   for (size_t at = 0; at < bytes.size(); at += 11) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0xff);
     put(dir, "texts.bin", damaged);
     if (at >= 16) {
+      warnings.clear();
       CHECK(same(generate(), want));
+      REQUIRE(warnings.size() == 1);
+      check_mentions(warnings[0], {"texts.bin: damaged at byte", "texts.bin.damaged has all"});
+      CHECK(read_file(options.file + ".damaged") == damaged);
       continue;
     }
     expect_error(ErrorCode::kFile, generate);  // no such file, or another model's

@@ -327,7 +327,7 @@ TEST_CASE("training folder: one run at a time, the same options, nothing left") 
     CHECK_FALSE(folder.begin(one, Begin::kAny));
     for (const char* name :
          {"features-00000.bin", "features-1.bin", "features-00000.bin.bak", "texts.bin",
-          "texts.bin.orig", "seconds.txt.tmp-12-0", "training.checkpoint.new"}) {
+          "texts.bin.damaged", "texts.bin.orig", "seconds.txt.tmp-12-0", "training.checkpoint.new"}) {
       std::ofstream((dir / "mixed") + "/" + name) << "";
     }
   }
