@@ -162,7 +162,7 @@ class Training {
         compute_features(*features, folder, resumed);
         trained = train(*features, folder);
       }
-      finish(trained);
+      finish(trained, folder);
     } catch (...) {
       if (features && may_go_on_later()) features->keep();
       throw;
@@ -170,11 +170,11 @@ class Training {
     return trained;
   }
 
-  void finish(TrainedHeads& trained) {
+  void finish(TrainedHeads& trained, const TrainingFolder& folder) {
     trained.heads.base = heads_base(model_.gguf(), model_.config());
     trained.heads.learnt = trained.rows;
     if (flags_.keeps_text()) trained.heads.text = reply_tokens(texts_, kMostTextTokens);
-    set_defaults(trained);
+    set_defaults(trained, folder);
     if (prefer_layer(trained.reports, model_.config().n_layers, trained.heads.defaults)) {
       settings_from_ = "guessed: its chains are right for longest, for what they cost";
     }
@@ -503,7 +503,7 @@ class Training {
   }
 
   // What the file ships: tuned on what the model wrote, or guessed from the validation.
-  void set_defaults(TrainedHeads& trained) {
+  void set_defaults(TrainedHeads& trained, const TrainingFolder& folder) {
     if (trained.heads.heads.empty()) return;
     trained.heads.defaults = guess_defaults(trained.reports, model_.config().n_layers,
                                             static_cast<int>(shortlist_.size()));
@@ -517,7 +517,7 @@ class Training {
     if (flags_.self_generate == 0) return;
     std::optional<ShippedSettings> tuned;
     try {
-      tuned = tune(trained);
+      tuned = tune(trained, folder);
     } catch (const Interrupted&) {  // what was trained is not lost for it
       clear_interrupt();
       settings_from_ = "guessed: interrupted while settings were tuned";
@@ -537,8 +537,8 @@ class Training {
                             grouped(tuned->tokens).c_str(), tuned->speedup);
   }
 
-  std::optional<ShippedSettings> tune(const TrainedHeads& trained) {
-    const TemporaryFile file(target_);
+  std::optional<ShippedSettings> tune(const TrainedHeads& trained, const TrainingFolder& folder) {
+    const TemporaryFile file(folder.tuned());
     NewHeads tuned = trained.heads;
     std::erase_if(tuned.heads, [](const NewHead& head) { return !is_replayed(head.kind); });
     write_exit_heads(file.path(), tuned);

@@ -39,9 +39,11 @@ bool is_features(std::string_view name) {
   return digits >= 5 && (name == ".bin" || name == ".bin.tmp");
 }
 
-// What a kill leaves of a small file, as NewFile names it.
+// What a kill leaves of a small file, as NewFile names it, and of heads that are tuned, whole or
+// half.
 bool is_half(std::string_view name) {
-  return name.starts_with("seconds.txt.tmp-") || name.starts_with("texts.whole.tmp-");
+  return name.starts_with("seconds.txt.tmp-") || name.starts_with("texts.whole.tmp-") ||
+         (name.starts_with("tuned.heads.gguf.") && name.find(".tmp") != name.npos);
 }
 
 bool is_ours(std::string_view name) {

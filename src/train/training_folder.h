@@ -48,6 +48,8 @@ class TrainingFolder {
   std::string whole() const { return path_ + "/texts.whole"; }
   // The seconds that runs of it have taken so far.
   std::string spent() const { return path_ + "/seconds.txt"; }
+  // Heads while settings are tuned for them, as TemporaryFile (cli/heads_output.h) names them.
+  std::string tuned() const { return path_ + "/tuned.heads.gguf"; }
   std::string checkpoint() const { return path_ + "/training.checkpoint"; }
 
  private:

@@ -120,6 +120,23 @@ class GoingOn(TrainHeads):
         self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
         self.assertEqual(sorted(os.listdir(self.folder)), ["heads.gguf", "story.txt", "want.gguf"])
 
+    def wait_for_tuning(self, process):
+        folder = self.path("heads.gguf.training")
+        while not (os.path.isdir(folder) and
+                   any(name.startswith("tuned.") for name in os.listdir(folder))):
+            self.assertIsNone(process.poll())
+            time.sleep(0.002)
+
+    def test_a_kill_while_settings_are_tuned_leaves_nothing_in_the_end(self):
+        flags = (*self.small(), "--quick", "--self-generate", "4000")
+        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags)
+        self.wait_for_tuning(process)
+        process.kill()
+        process.communicate()
+        self.assertEqual(sorted(os.listdir(self.folder)), ["heads.gguf.training", "story.txt"])
+        self.assertIn(b"going on with the training", self.train(*flags).stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["heads.gguf", "story.txt"])
+
     def test_texts_that_are_damaged_are_told_and_kept_aside(self):
         flags = ("--texts", self.path("texts.bin"), "--kinds", "text")
         self.train(*flags, "--self-generate", "300", model=DEMO)
@@ -142,10 +159,7 @@ class GoingOn(TrainHeads):
         process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"),
                         *self.small(), "--quick", "--self-generate", "4000")
         process.stdin.close()
-        # The heads that settings are tuned for lie beside the file to be written.
-        while not any(name.endswith(".tmp") for name in os.listdir(self.folder)):
-            self.assertIsNone(process.poll())
-            time.sleep(0.002)
+        self.wait_for_tuning(process)
         process.send_signal(signal.SIGINT)
         said, summary = process.stderr.read(), process.stdout.read()
         process.stdout.close()

@@ -327,12 +327,14 @@ TEST_CASE("training folder: one run at a time, the same options, nothing left") 
     CHECK_FALSE(folder.begin(one, Begin::kAny));
     for (const char* name :
          {"features-00000.bin", "features-1.bin", "features-00000.bin.bak", "texts.bin",
-          "texts.bin.damaged", "texts.bin.orig", "seconds.txt.tmp-12-0", "training.checkpoint.new"}) {
+          "texts.bin.damaged", "texts.bin.orig", "seconds.txt.tmp-12-0", "tuned.heads.gguf.12.tmp",
+          "tuned.heads.gguf.12.tmp.tmp-12-0", "tuned.heads.gguf.bak", "training.checkpoint.new"}) {
       std::ofstream((dir / "mixed") + "/" + name) << "";
     }
   }
-  CHECK(contents((dir / "mixed")) ==
-        std::vector<std::string>{"features-00000.bin.bak", "features-1.bin", "texts.bin.orig"});
+  CHECK(contents((dir / "mixed")) == std::vector<std::string>{"features-00000.bin.bak",
+                                                              "features-1.bin", "texts.bin.orig",
+                                                              "tuned.heads.gguf.bak"});
   // A kill while the folder was emptied leaves no training, and nothing in the next one's way.
   const std::string half = dir / "half", old = half + "/specbound-manifest.json.old";
   fs::create_directories(half);
