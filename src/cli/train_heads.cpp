@@ -15,6 +15,7 @@
 #include "cli/train_heads_summary.h"
 #include "corpus/corpus.h"
 #include "corpus/feature_passes.h"
+#include "corpus/held_texts.h"
 #include "corpus/running_time.h"
 #include "corpus/seed_prompts.h"
 #include "corpus/self_generate.h"
@@ -258,12 +259,18 @@ class Training {
   // `features`: of a training that begins.
   void make_texts(const TrainingFolder& folder, FeatureStore* features) {
     flags_.self_generate > 0 ? generate_texts(folder, features) : encode_texts();
-    for (const TrainingText& text : texts_) learnt_ += learnt_tokens(text);
+    learnt_ = learnt_tokens(texts_);
     if (learnt_ == 0) {
       throw Error(ErrorCode::kUsage,
                   format("nothing to learn: no reply begins within the context of %d tokens",
                          model_.n_ctx()));
     }
+    const bool tuned = flags_.self_generate > 0 && !flags_.no_tune &&
+                       std::ranges::any_of(flags_.train.kinds, is_replayed);
+    split_ = split_texts(texts_, {.held = held_,
+                                  .first = texts_.size() - written_,
+                                  .wanted = tuned ? kShippedTuningTokens : 0,
+                                  .most = flags_.max_learnt_tokens()});
   }
 
   void encode_texts() {
@@ -316,6 +323,7 @@ class Training {
     }
     options.clock = clock();
     options.file = flags_.texts.empty() ? folder.texts() : flags_.texts;
+    options.warn = [](const std::string& warning) { say(terminal_text(warning)); };
     options.model = model_fingerprint(model_.gguf());
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();
@@ -323,7 +331,6 @@ class Training {
     int64_t before = -1, done = 0;
     options.progress = [&](int64_t tokens) {
       if (before < 0) before = tokens;
-    options.warn = [](const std::string& warning) { say(terminal_text(warning)); };
       done = tokens;
       const double s = time_.seconds() - start;
       const double part = options.seconds > 0 ? s / options.seconds : 0;
@@ -343,12 +350,12 @@ class Training {
     if (!whole) write_file(folder.whole(), std::to_string(texts_.size()) + "\n");
     // Only now: those that are held out stand behind all others that there will be.
     if (states) states->finish();
-    held_ = flags_.fills_minutes ? hold_out(texts_) : texts_.size();
-    int64_t all = 0;
-    for (const TrainingText& text : texts_) all += learnt_tokens(text);
+    written_ = texts_.size();
+    held_ = flags_.fills_minutes ? hold_out(texts_) : written_;
+    const int64_t all = learnt_tokens(texts_);
     add_also();
     std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
-                 grouped(std::ssize(texts_)).c_str(), grouped(all).c_str(),
+                 grouped(written_).c_str(), grouped(all).c_str(),
                  time_text(time_.seconds() - start).c_str());
     if (all < flags_.self_generate && flags_.minutes == 0) {
       std::fprintf(stderr,
@@ -396,10 +403,10 @@ class Training {
       int64_t left_out = 0;  // texts
       FeaturePasses passes(features, model_.backend(), output_norm(), &interrupt_flag());
       for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
-        if (passes.learnt_rows() >= most) break;
-        if (i < held_ && no_more_states(passes)) {
+        const bool wanted = i < split_.learnt || i >= split_.held;
+        if (!wanted || (i < split_.held && no_more_states(passes))) {
           if (!passes.leave_out()) check_interrupt(kInterrupted);
-          ++left_out;
+          left_out += wanted;
           continue;
         }
         if (!passes.add(texts_[i])) {
@@ -454,10 +461,15 @@ class Training {
         return gpu_engine().learner(*gpu, task);
       };
     }
+    FeatureSource source = feature_source(features);
+    const size_t n_texts = static_cast<size_t>(features.n_texts());
+    if (n_texts > split_.held) {
+      source.held_rows = learnt_tokens(std::span(texts_).first(n_texts).subspan(split_.held));
+    }
     std::optional<Progress> bar;
     std::string stage, arithmetic;
     TrainedHeads trained = train_heads(
-        features, lm_head, shortlist_, heads_base(model_.gguf(), model_.config()), options,
+        source, lm_head, shortlist_, heads_base(model_.gguf(), model_.config()), options,
         [&](const TrainProgress& progress) {
           if (interrupt_flag()) return false;  // what was learnt is saved
           keep_time(folder);
@@ -486,20 +498,8 @@ class Training {
           return true;
         });
     if (trained.heads.heads.empty()) check_interrupt(kInterrupted);
+    unseen_ = first_unseen(texts_, n_texts, trained.validation_rows);
     return trained;
-  }
-
-  // The last texts, which settings are tuned on: a twentieth, and enough where that leaves most.
-  size_t first_unseen() const {
-    const size_t n = texts_.size();
-    if (held_ < n) return held_;
-    size_t unseen = std::max<size_t>(1, n / 20);
-    int64_t tokens = 0;
-    for (size_t i = 0; i < n / 4 && tokens < kShippedTuningTokens; ++i) {
-      tokens += learnt_tokens(texts_[n - 1 - i]);
-      unseen = std::max(unseen, i + 1);
-    }
-    return n - unseen;
   }
 
   // What the file ships: tuned on what the model wrote, or guessed from the validation.
@@ -543,10 +543,9 @@ class Training {
     std::erase_if(tuned.heads, [](const NewHead& head) { return !is_replayed(head.kind); });
     write_exit_heads(file.path(), tuned);
     const ExitHeads heads = ExitHeads::open(file.path(), model_.gguf(), model_.config());
-    return tune_shipped(
-        model_, heads,
-        {texts_, first_unseen(), static_cast<float>(flags_.self_temp), flags_.train.seed,
-         [this] { return flags_.minutes > 0 && until(kTuning) <= 0; }});
+    return tune_shipped(model_, heads,
+                        {texts_, unseen_, static_cast<float>(flags_.self_temp), flags_.train.seed,
+                         [this] { return flags_.minutes > 0 && until(kTuning) <= 0; }});
   }
 
   void write(const TrainedHeads& trained) {
@@ -570,7 +569,10 @@ class Training {
   const ChatTemplate* chat_template_ = nullptr;  // if there are dialogues
   std::vector<const CorpusText*> order_;         // shuffled
   std::vector<TrainingText> texts_;
-  size_t held_ = 0;     // texts from here on are not learnt from where minutes are filled
+  size_t written_ = 0;  // of them by the model, the last ones
+  size_t held_ = 0;     // those from here on answer prompts that no other text does
+  TextSplit split_;
+  size_t unseen_ = 0;   // settings are tuned on those from here on
   int64_t learnt_ = 0;  // tokens, in texts_
   std::vector<int32_t> shortlist_;
   std::string target_;         // what the output is, links resolved

@@ -328,6 +328,12 @@ int64_t learnt_tokens(const TrainingText& text) {
   return std::count(text.learn.begin(), text.learn.end(), uint8_t{1});
 }
 
+int64_t learnt_tokens(std::span<const TrainingText> texts) {
+  int64_t n = 0;
+  for (const TrainingText& text : texts) n += learnt_tokens(text);
+  return n;
+}
+
 std::vector<int32_t> reply_tokens(std::span<const TrainingText> texts, size_t most) {
   std::vector<int32_t> all;
   for (const TrainingText& text : texts) {

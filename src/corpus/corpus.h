@@ -73,6 +73,7 @@ uint64_t held_out_place(const TrainingText& text);
 
 // Tokens that are learnt from in `text`.
 int64_t learnt_tokens(const TrainingText& text);
+int64_t learnt_tokens(std::span<const TrainingText> texts);
 
 // The tokens of their replies, LookupMemory::kBetween behind each; of the first texts where `most`
 // do not hold all.

@@ -21,36 +21,46 @@ uint64_t derived_seed(uint64_t seed, uint64_t epoch, uint64_t window) {
 }  // namespace
 
 RowSplit split_rows(const FeatureSource& features) {
-  SB_CHECK(features.n_rows >= 2);
-  const int64_t wanted = (features.n_rows + 19) / 20;
-  int64_t behind = 0;  // rows in the chunks after this one
-  int64_t learnt = 0;  // of them
-  const auto count = [&learnt](const FeatureChunk& chunk, int first) {
-    for (int r = first; r < chunk.rows; ++r) learnt += chunk.learns(r);
-  };
+  const int64_t all = features.n_rows - features.prompt_rows;  // prompts are neither
+  SB_CHECK(all >= 2);
+  int64_t wanted = (all + 19) / 20;
+  if (features.held_rows > 0) wanted = std::min(features.held_rows, std::max(wanted, all / 5));
+  RowSplit split;
   for (int c = features.n_chunks - 1; c >= 0; --c) {
     const FeatureChunk chunk = features.load(c);
-    if (behind + chunk.rows < wanted) {
-      behind += chunk.rows;
-      count(chunk, 0);
-      continue;
+    int first = chunk.rows;
+    while (first > 0 && split.learnt_validation < wanted) {
+      split.learnt_validation += chunk.learns(--first);
     }
-    const int last = chunk.rows - static_cast<int>(wanted - behind);
-    int first = last;
-    while (first > 0 && chunk.follows[static_cast<size_t>(first)]) --first;
-    // Whole replies, unless that takes more than a fifth of the rows.
-    const int64_t whole = behind + chunk.rows - first;
-    if (whole * 5 > features.n_rows) first = last;
-    RowSplit split;
+    // Whole texts, unless that takes more than a fifth.
+    int begin = first;
+    int64_t whole = split.learnt_validation;
+    while (begin > 0 && chunk.follows[static_cast<size_t>(begin)]) {
+      whole += chunk.learns(--begin);
+    }
+    if (whole * 5 <= all) {
+      first = begin;
+      split.learnt_validation = whole;
+    }
+    split.validation += chunk.rows - first;
+    if (split.learnt_validation < wanted) continue;
     split.first_chunk = c;
     split.first_row = first;
-    split.validation = behind + chunk.rows - first;
     split.training = features.n_rows - split.validation;
-    count(chunk, first);
-    split.learnt_validation = learnt;
     return split;
   }
   check_failed(__FILE__, __LINE__, "chunks hold the rows");
+}
+
+RowSplit without_prompts(const FeatureSource& features, const RowSplit& split) {
+  RowSplit learnt = split;
+  learnt.validation = split.learnt_validation;
+  learnt.training = features.n_rows - features.prompt_rows - learnt.validation;
+  if (features.prompt_rows == 0) return learnt;
+  const FeatureChunk chunk = features.load(split.first_chunk);
+  learnt.first_row = 0;
+  for (int r = 0; r < split.first_row; ++r) learnt.first_row += chunk.learns(r);
+  return learnt;
 }
 
 BatchPlan plan_of(std::span<const LearningHead> heads, std::span<const int> x_index,

@@ -12,14 +12,16 @@
 
 namespace specbound {
 
-// Which rows are learnt from and which are for validation: the last 5 %, at least one, from the
-// beginning of a reply on where one begins there.
+// Which rows are learnt from and which are for validation: the last ones, see train_heads(), from
+// the beginning of a text on where one begins there.
 struct RowSplit {
   int first_chunk = 0, first_row = 0;  // of the validation rows
   int64_t training = 0, validation = 0;
   int64_t learnt_validation = 0;  // without those of prompts
 };
 RowSplit split_rows(const FeatureSource& features);
+// The same split where rows of prompts are left out.
+RowSplit without_prompts(const FeatureSource& features, const RowSplit& split);
 
 // The place in the training that a checkpoint keeps.
 struct BatchPlace {

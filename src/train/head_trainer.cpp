@@ -66,7 +66,7 @@ class Hash {
 
 class Trainer {
  public:
-  Trainer(const FeatureSource& features, std::span<const float> lm_head,
+  Trainer(const FeatureSource& features, const RowSplit& split, std::span<const float> lm_head,
           std::span<const int32_t> shortlist, const HeadsBase& base, const TrainOptions& options,
           const std::function<bool(const TrainProgress&)>& progress);
   TrainedHeads run();
@@ -109,7 +109,7 @@ class Trainer {
   ThreadPool pool_;
   Gemm gemm_;
   TrainingStep step_;
-  RowSplit split_;
+  const RowSplit split_;
   std::vector<LearningHead> heads_;
   std::vector<int> x_index_;             // [head] index of its layer among the features, or -1
   std::vector<BlockForm> forms_;         // [head] of draft layers, where there is nothing else
@@ -123,9 +123,9 @@ class Trainer {
   std::string warning_;
 };
 
-Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
-                 std::span<const int32_t> shortlist, const HeadsBase& base,
-                 const TrainOptions& options,
+Trainer::Trainer(const FeatureSource& features, const RowSplit& split,
+                 std::span<const float> lm_head, std::span<const int32_t> shortlist,
+                 const HeadsBase& base, const TrainOptions& options,
                  const std::function<bool(const TrainProgress&)>& progress)
     : features_(features),
       shortlist_(shortlist),
@@ -135,13 +135,8 @@ Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
       progress_(progress),
       pool_(options.threads > 0 ? options.threads : usable_cores()),
       gemm_(pool_, options.own_gemm ? Gemm::Use::kOwn : Gemm::Use::kBest),
-      step_(gemm_, lm_head, features.dim, shortlist, options.sharpen, options.softcap) {
-  if (features.n_rows < 2) {
-    throw Error(ErrorCode::kUsage,
-                format("expected at least 2 positions to learn from, found %lld: give more text",
-                       static_cast<long long>(features.n_rows)));
-  }
-  split_ = split_rows(features);
+      step_(gemm_, lm_head, features.dim, shortlist, options.sharpen, options.softcap),
+      split_(split) {
   make_heads();
   state_.best.resize(heads_.size());
   make_learner();
@@ -248,6 +243,8 @@ uint64_t Trainer::options_hash() const {
   hash.add(features_.dim);
   hash.add(features_.n_chunks);
   hash.add(features_.n_rows);
+  hash.add(split_.first_chunk);
+  hash.add(split_.first_row);
   hash.add(options_.epochs);
   hash.add(rate_);
   hash.add(options_.weight_decay);
@@ -546,18 +543,27 @@ TrainedHeads train_heads(const FeatureSource& features, std::span<const float> l
   std::erase_if(of_rows.kinds, is_layer);
   std::erase_if(of_texts.kinds, [](HeadKind kind) { return !is_layer(kind); });
   of_texts.device_learner = nullptr;
+  if (const int64_t n = features.n_rows - features.prompt_rows; n < 2) {
+    throw Error(ErrorCode::kUsage,
+                format("expected at least 2 positions to learn from, found %lld: give more text",
+                       static_cast<long long>(n)));
+  }
+  const RowSplit split = split_rows(features);
   if (of_rows.kinds.empty()) {
-    return Trainer(features, lm_head, shortlist, base, of_texts, progress).run();
+    return Trainer(features, split, lm_head, shortlist, base, of_texts, progress).run();
   }
   const FeatureSource learnt = without_prompts(features);
+  const RowSplit of_learnt = without_prompts(features, split);
   if (of_texts.kinds.empty()) {
-    return Trainer(learnt, lm_head, shortlist, base, of_rows, progress).run();
+    return Trainer(learnt, of_learnt, lm_head, shortlist, base, of_rows, progress).run();
   }
   const double start = seconds_now(options.clock);
   if (!options.checkpoint.empty()) of_texts.checkpoint += kLayersCheckpoint;
-  const auto rows = [&] { return Trainer(learnt, lm_head, shortlist, base, of_rows, progress); };
+  const auto rows = [&] {
+    return Trainer(learnt, of_learnt, lm_head, shortlist, base, of_rows, progress);
+  };
   const auto texts = [&] {
-    return Trainer(features, lm_head, shortlist, base, of_texts, progress);
+    return Trainer(features, split, lm_head, shortlist, base, of_texts, progress);
   };
   if (options.seconds > 0) {
     // Where layers have begun to learn, what came before them is over; unless it is of other
@@ -579,13 +585,6 @@ TrainedHeads train_heads(const FeatureSource& features, std::span<const float> l
   result.layer_loss_curve = std::move(layers.layer_loss_curve);
   result.seconds += layers.seconds;
   return result;
-}
-
-TrainedHeads train_heads(const FeatureStore& features, std::span<const float> lm_head,
-                         std::span<const int32_t> shortlist, const HeadsBase& base,
-                         const TrainOptions& options,
-                         const std::function<bool(const TrainProgress&)>& progress) {
-  return train_heads(feature_source(features), lm_head, shortlist, base, options, progress);
 }
 
 }  // namespace specbound

@@ -111,26 +111,24 @@ struct FeatureSource {
   int64_t n_rows = 0;
   std::function<FeatureChunk(int chunk)> load;
   int64_t prompt_rows = 0;  // of n_rows
+  int64_t held_rows = 0;    // that are learnt, of the last texts: what is to be validated on
 };
 FeatureSource feature_source(const FeatureStore& store);  // which must outlive it
 
 // Heads of all kinds but draft layers learn first, and of `seconds` for a third where there are
 // both; layers learn on the CPU alone, and see the rows of prompts.
-// `lm_head` (vocab_size, dim) as floats. The last rows of the store (5 %, at least one) are for
-// validation. Each head is taken from where it was right most often of (some of) these, from a
-// third of the training on, so what its report says leans upward a little; where all have become
-// worse for long, `epochs` are not used up. `progress`, told of every batch, may return false to
-// stop: the checkpoint is written and what comes back has no heads. The same seed, features and
-// machine give the same bytes, whatever the number of threads, and whether or not the training was
-// killed on the way (unless `seconds` limits it). The checkpoint stays when training is over: it
-// goes with the features. One that cannot be written is a warning, told once. Bytes made on a
-// device are those of its kind; what one kind began the other may go on with. Throws Error(kUsage)
-// for options that leave nothing to train, Error(kFormat) for features that are no numbers.
+// `lm_head` (vocab_size, dim) as floats. Heads of all kinds are validated on the same last rows:
+// those that are held, a fifth at most, or where none are 5 %, at least one. Each head is taken
+// from where it was right most often of (some of) these, from a third of the training on, so what
+// its report says leans upward a little; where all have become worse for long, `epochs` are not
+// used up. `progress`, told of every batch, may return false to stop: the checkpoint is written
+// and what comes back has no heads. The same seed, features and machine give the same bytes,
+// whatever the number of threads, and whether or not the training was killed on the way (unless
+// `seconds` limits it). The checkpoint stays when training is over: it goes with the features. One
+// that cannot be written is a warning, told once. Bytes made on a device are those of its kind;
+// what one kind began the other may go on with. Throws Error(kUsage) for options or rows that
+// leave nothing to train, Error(kFormat) for features that are no numbers.
 TrainedHeads train_heads(const FeatureSource& features, std::span<const float> lm_head,
-                         std::span<const int32_t> shortlist, const HeadsBase& base,
-                         const TrainOptions& options,
-                         const std::function<bool(const TrainProgress&)>& progress);
-TrainedHeads train_heads(const FeatureStore& features, std::span<const float> lm_head,
                          std::span<const int32_t> shortlist, const HeadsBase& base,
                          const TrainOptions& options,
                          const std::function<bool(const TrainProgress&)>& progress);

@@ -287,6 +287,21 @@ class Training(TrainHeads):
                           "--self-generate", "100000", model=DEMO)
         self.assertIn(b"no further turns", more.stderr)
 
+    def test_settings_are_tuned_on_what_no_head_has_learnt(self):
+        flags = ("--quick", "--layers", "1", "--kinds", "folded", "--shortlist", "64",
+                 "--self-generate", "1500")
+        also = self.put("also.jsonl", jsonl(*DIALOGUES))
+        for more, all_tokens in (((), 1500), (("--max-tokens", "700"), 700),
+                                 (("--also", also, "--max-tokens", "700"), 700)):
+            said = self.train(*flags, *more, model=DEMO).stdout
+            learnt, kept = (int(n.replace(b",", b"")) for n in re.search(
+                rb"(?m)^learnt +([\d,]+) tokens; ([\d,]+) more kept", said).groups())
+            self.assertLess(abs(learnt + kept - all_tokens), 250, said)
+            self.assertGreater(kept, 0.1 * all_tokens)
+            # Sampled replies are written anew, and may be longer.
+            tuned = int(re.search(rb"by replay on ([\d,]+) tok", said)[1].replace(b",", b""))
+            self.assertLess(tuned, 2 * kept, said)
+
     def test_kinds_that_no_layer_takes_are_told(self):
         data = self.put("story.txt", STORY.encode())
         result = self.train("--data", data, "--quick", "--layers", "3,4", "--shortlist", "64")

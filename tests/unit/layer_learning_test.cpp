@@ -13,6 +13,7 @@
 
 #include "corpus/feature_passes.h"
 #include "engine_rig.h"
+#include "expect_error.h"
 #include "layer_reference.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
@@ -499,6 +500,36 @@ TEST_CASE("other kinds learn again where what was stopped among layers had other
   const TrainedHeads trained = planted.train(o);
   REQUIRE(trained.reports.size() == 2);
   for (const HeadReport& report : trained.reports) CHECK(report.kl_end < 0.9 * report.kl_start);
+}
+
+TEST_CASE("heads of all kinds are validated on the same rows, and one long prompt leaves some") {
+  Planted planted;
+  TrainOptions o = options({HeadKind::kFolded, HeadKind::kLayer});
+  o.layers = {1};
+  o.epochs = 1;
+  // At the end nearly all is of prompts.
+  std::fill_n(planted.chunks[2].learn.begin(), planted.chunks[2].rows - 20, uint8_t{0});
+  const TrainedHeads trained = planted.train(o);
+  REQUIRE(trained.reports.size() == 2);
+  CHECK(trained.reports[0].rows > 20);
+  for (const HeadReport& report : trained.reports) CHECK(report.rows == trained.validation_rows);
+
+  FeatureChunk& chunk = planted.chunks[0];
+  chunk.rows = 508;
+  for (std::vector<float>& x : chunk.x) x.resize(508 * Planted::kDim);
+  for (std::vector<float>& rms : chunk.rms) rms.resize(508);
+  chunk.y.resize(508 * Planted::kDim);
+  chunk.next.resize(508);
+  chunk.follows.assign(508, 1);
+  chunk.follows[0] = 0;
+  chunk.learn.assign(508, 0);
+  planted.chunks.resize(1);
+  o.kinds = {HeadKind::kLayer};
+  std::fill_n(chunk.learn.begin() + 500, 8, uint8_t{1});
+  CHECK(planted.train(o).rows == 7);
+  std::fill_n(chunk.learn.begin() + 500, 7, uint8_t{0});
+  check_mentions(expect_error(ErrorCode::kUsage, [&] { planted.train(o); }),
+                 {"2 positions to learn from, found 1", "more text"});
 }
 
 TEST_CASE("a layer is what drafts where its chains are right for longer than its block costs") {
