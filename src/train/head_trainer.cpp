@@ -97,7 +97,7 @@ class Trainer {
   bool take_best();
   std::optional<Validation> measure();
   std::vector<HeadReport> right_now(double done);
-  Validation measured(Comparison* compared, const std::function<bool(double)>& progress);
+  Validation measured(Look& look, const std::function<bool(double)>& progress);
 
   const FeatureSource& features_;
   std::span<const int32_t> shortlist_;
@@ -117,7 +117,7 @@ class Trainer {
   std::optional<Batches> batches_;
   std::unique_ptr<HeadLearner> learner_;
   TrainingState state_;
-  Comparison comparison_{kComparedRows};
+  Look whole_, comparison_{true, kComparedRows};
   double newest_loss_ = 0, saved_at_ = 0;
   bool warned_ = false;  // that no checkpoint can be written
   std::string warning_;
@@ -449,18 +449,18 @@ bool Trainer::take_best() {
 // How often heads are right, of the rows of comparisons, with a training that is `done`.
 std::vector<HeadReport> Trainer::right_now(double done) {
   const auto told = [&](double part) { return part == 1 || say("training", done); };
-  return measured(&comparison_, told).reports;
+  return measured(comparison_, told).reports;
 }
 
 std::optional<Validation> Trainer::measure() {
-  Validation result = measured(nullptr, [&](double done) { return say("validation", done); });
+  Validation result = measured(whole_, [&](double done) { return say("validation", done); });
   if (result.reports.empty()) return {};
   return result;
 }
 
-Validation Trainer::measured(Comparison* compared, const std::function<bool(double)>& progress) {
+Validation Trainer::measured(Look& look, const std::function<bool(double)>& progress) {
   return validate(gemm_, step_, {heads_, x_index_, forms_}, features_, split_, shortlist_,
-                  base_.n_layers, compared, progress);
+                  base_.n_layers, look, progress);
 }
 
 TrainedHeads Trainer::run() {

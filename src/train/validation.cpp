@@ -51,21 +51,16 @@ class Validator {
             rows.most_logits() / static_cast<size_t>(rows.vocab_size()), kLeastRows, kMostRows))),
         seen_(heads_.size()) {}
 
-  // What the model says of the rows [first, last) of a chunk, before these are looked at. `known`:
-  // what this has found before, where that is all that is wanted, or empty for it; null: neither.
-  void take_finals(const FeatureChunk& chunk, int first, int last, std::vector<int32_t>* known) {
-    if (known && !known->empty()) {
-      finals_ = *known;
-      return;
-    }
-    find_finals(chunk, first, last);
-    if (known) *known = finals_;
+  // What the model says of the rows [first, last) of a chunk, before these are looked at. `finals`:
+  // what this has found before, or none.
+  void take_finals(const FeatureChunk& chunk, int first, int last, Look::Finals& finals) {
+    finals_ = &finals;
+    if (finals.tokens.empty()) find_finals(chunk, first, last, finals);
   }
 
-  // The rows [first, last) of a chunk.
-  void chunk(const FeatureChunk& chunk, int first, int last, const BatchPlan& plan) {
-    Chunks one;
-    one.emplace(0, chunk);
+  // The rows [first, last) of the chunk, number 0 of `one`.
+  void chunk(const Chunks& one, int first, int last, const BatchPlan& plan) {
+    const FeatureChunk& chunk = one.at(0);
     TrainingBatch batch;
     for (int begin = first; begin < last; begin += rows_at_once_) {
       const int end = std::min(last, begin + rows_at_once_);
@@ -79,12 +74,10 @@ class Validator {
     }
   }
 
-  // The texts in the rows [first, last) of a chunk, of draft layers.
-  void texts(const FeatureChunk& chunk, int first, int last) {
-    Chunks one;
-    one.emplace(0, chunk);
+  // The texts in these rows, of draft layers.
+  void texts(const Chunks& one, int first, int last) {
     std::vector<RowAt> passages;
-    append_passages(chunk.follows, 0, first, last, kMostPassage, passages);
+    append_passages(one.at(0).follows, 0, first, last, kMostPassage, passages);
     for (size_t begin = 0, end = 0; begin < passages.size(); begin = end) {
       for (int n = 0; end < passages.size() && n < kMostPassage; ++end) n += passages[end].run;
       for (size_t h = 0; h < heads_.size(); ++h) {
@@ -144,9 +137,9 @@ class Validator {
 
   // The token that the model itself would take after each row that chains from [first, last) reach,
   // of the whole vocabulary, and the shortlist's share of it.
-  void find_finals(const FeatureChunk& chunk, int first, int last) {
-    finals_.assign(static_cast<size_t>(chunk.rows), -1);
-    shares_.assign(static_cast<size_t>(chunk.rows), 0);
+  void find_finals(const FeatureChunk& chunk, int first, int last, Look::Finals& finals) {
+    finals.tokens.assign(static_cast<size_t>(chunk.rows), -1);
+    finals.shares.assign(static_cast<size_t>(chunk.rows), 0);
     const int reached = std::min(chunk.rows, last + kDepths - 1);
     for (int begin = first; begin < reached; begin += rows_at_once_) {
       const int n = std::min(rows_at_once_, reached - begin);
@@ -158,7 +151,7 @@ class Validator {
       const int width = rows_.vocab_size();
       for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
         for (int64_t r = from; r < to; ++r) {
-          finals_[static_cast<size_t>(begin + r)] =
+          finals.tokens[static_cast<size_t>(begin + r)] =
               greedy_token({z_.data() + r * width, static_cast<size_t>(width)});
         }
       });
@@ -166,7 +159,8 @@ class Validator {
       softmax_rows(gemm_.pool(), n, width, z_.data(), nullptr);
       for (int r = 0; r < n; ++r) {
         const float* p = z_.data() + static_cast<int64_t>(r) * width;
-        for (const int32_t token : shortlist_) shares_[static_cast<size_t>(begin + r)] += p[token];
+        float& share = finals.shares[static_cast<size_t>(begin + r)];
+        for (const int32_t token : shortlist_) share += p[token];
       }
     }
   }
@@ -256,7 +250,7 @@ class Validator {
     for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
       const TopOfRow& top = tops_[r];
       const int32_t draft = listed ? shortlist_[static_cast<size_t>(top.index)] : top.index;
-      const bool right = draft == finals_[static_cast<size_t>(guesses[r].row)];
+      const bool right = draft == finals_->tokens[static_cast<size_t>(guesses[r].row)];
       if (depth == 0) {
         seen.confidence.push_back(top.probability);
         seen.annealed.push_back(top.annealed);
@@ -280,7 +274,7 @@ class Validator {
             loss_.data());
     for (const float loss : loss_) seen.divergence += loss;
     for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
-      const float share = listed ? shares_[static_cast<size_t>(guesses[r].row)] : 1;
+      const float share = listed ? finals_->shares[static_cast<size_t>(guesses[r].row)] : 1;
       seen.overlap += overlap(z_.data() + r * width, goal->p.data() + r * width, width, share);
     }
   }
@@ -295,9 +289,8 @@ class Validator {
   bool only_right_;
   int rows_at_once_;
   std::vector<Seen> seen_;
-  std::vector<int32_t> finals_;  // [row of the chunk]
-  std::vector<float> shares_;    // [row of the chunk] of the shortlist, at T = 1
-  Target targets_[2];            // whole vocabulary, shortlist
+  const Look::Finals* finals_ = nullptr;  // of the chunk
+  Target targets_[2];                     // whole vocabulary, shortlist
   HeadStep forward_;
   PassageBatch passages_;
   std::vector<BlockStep> block_steps_;
@@ -360,23 +353,24 @@ Validation Validator::result() const {
 
 Validation validate(const Gemm& gemm, const TrainingStep& rows, const ValidatedHeads& of,
                     const FeatureSource& features, const RowSplit& split,
-                    std::span<const int32_t> shortlist, int n_layers, Comparison* compared,
+                    std::span<const int32_t> shortlist, int n_layers, Look& look,
                     const std::function<bool(double)>& progress) {
   const bool layers = !of.forms.empty();
   const BatchPlan plan =
       layers ? BatchPlan{} : plan_of(of.heads, of.x_index, features.layers.size(), kDepths);
-  Validator validator(gemm, rows, of, shortlist, n_layers, compared != nullptr);
+  Validator validator(gemm, rows, of, shortlist, n_layers, look.only_right);
   const int n_chunks = features.n_chunks - split.first_chunk;
-  int64_t left = compared ? compared->rows : split.validation;
+  int64_t left = look.rows;
   for (int i = 0; i < n_chunks && left > 0; ++i) {
     if (!progress(static_cast<double>(i) / n_chunks)) return {};
-    const FeatureChunk chunk = features.load(split.first_chunk + i);
+    Chunks one;
+    one.emplace(0, features.load(split.first_chunk + i));
+    const FeatureChunk& chunk = one.at(0);
     const int first = i == 0 ? split.first_row : 0;
     int last = first;
     for (; last < chunk.rows && left > 0; ++last) left -= chunk.learns(last);
-    std::vector<int32_t>* known = compared ? &compared->finals[i] : nullptr;
-    validator.take_finals(chunk, first, last, known);
-    layers ? validator.texts(chunk, first, last) : validator.chunk(chunk, first, last, plan);
+    validator.take_finals(chunk, first, last, look.finals[i]);
+    layers ? validator.texts(one, first, last) : validator.chunk(one, first, last, plan);
   }
   if (!progress(1)) return {};
   return validator.result();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <vector>
@@ -28,20 +29,26 @@ struct ValidatedHeads {
   std::span<const BlockForm> forms;
 };
 
-// What heads are compared by in the middle of a training: how often they are right of the first
-// rows, and what the model says there, which the first look finds out for all.
-struct Comparison {
-  int64_t rows = 0;
-  std::map<int, std::vector<int32_t>> finals = {};  // by chunk
+// How heads are looked at: as a file has it, or as they are compared in the middle of a training,
+// by how often they are right of the first rows. And what the model says there, which the first of
+// several looks finds out for all.
+struct Look {
+  static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();
+  bool only_right = false;
+  int64_t rows = kAllRows;
+  struct Finals {
+    std::vector<int32_t> tokens;  // [row of the chunk] its own; -1 where nobody asks
+    std::vector<float> shares;    // [row of the chunk] of the shortlist, at T = 1
+  };
+  std::map<int, Finals> finals = {};  // by chunk
 };
 
 // Measures them on the validation rows of `split`, prompts aside; reports have but how often heads
-// are right, without margins, where they are compared, and all with nullptr. Tokens outside the
-// shortlist count as wrong. `progress(done)`, 0..1, may say false to stop: what comes back is then
-// empty.
+// are right, without margins, where nothing else is wanted. Tokens outside the shortlist count as
+// wrong. `progress(done)`, 0..1, may say false to stop: what comes back is then empty.
 Validation validate(const Gemm& gemm, const TrainingStep& rows, const ValidatedHeads& of,
                     const FeatureSource& features, const RowSplit& split,
-                    std::span<const int32_t> shortlist, int n_layers, Comparison* compared,
+                    std::span<const int32_t> shortlist, int n_layers, Look& look,
                     const std::function<bool(double)>& progress);
 
 }  // namespace specbound

@@ -61,11 +61,11 @@ struct Rig {
     heads.push_back(std::move(head));
   }
 
-  HeadReport look(Comparison* compared) {
+  HeadReport look(Look& look) {
     const Validation all = validate(gemm, step, {heads, x_index, {}}, source, split, shortlist, 4,
-                                    compared, [](double) { return true; });
+                                    look, [](double) { return true; });
     REQUIRE(all.reports.size() == 1);
-    CHECK(all.margins.empty() == (compared != nullptr));
+    CHECK(all.margins.empty() == look.only_right);
     return all.reports[0];
   }
 
@@ -85,14 +85,15 @@ struct Rig {
 
 TEST_CASE("heads are compared by the first rows, as all of them would say of these") {
   Rig rig;
-  const HeadReport whole = rig.look(nullptr);
+  Look all;
+  const HeadReport whole = rig.look(all);
   CHECK(whole.rows > 0);
   CHECK(whole.agreement > 0);
   double right = 0;
   int64_t seen = 0;
   for (int64_t rows = 1; rows <= rig.split.validation + 3; ++rows) {
-    Comparison compared{rows};
-    const HeadReport report = rig.look(&compared);
+    Look compared{true, rows};
+    const HeadReport report = rig.look(compared);
     // Chains begin with rows that follow another one.
     CHECK(report.rows - seen <= 1);
     const double now = report.agreement * static_cast<double>(report.rows);
@@ -100,11 +101,15 @@ TEST_CASE("heads are compared by the first rows, as all of them would say of the
     CHECK(now - right >= -0.0001);
     right = now;
     seen = report.rows;
-    const HeadReport again = rig.look(&compared);  // by what the first look has found out
+    const HeadReport again = rig.look(compared);  // by what the first look has found out
     CHECK(again.rows == report.rows);
     CHECK(again.depth_agreement == report.depth_agreement);
   }
   CHECK(seen == whole.rows);
+  const HeadReport again = rig.look(all);
+  CHECK(again.overlap == whole.overlap);
+  CHECK(again.kl_end == whole.kl_end);
+  CHECK(again.depth_agreement == whole.depth_agreement);
   CHECK(right / static_cast<double>(seen) == doctest::Approx(whole.agreement));
 }
 
