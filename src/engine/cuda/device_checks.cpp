@@ -261,9 +261,9 @@ void DeviceExitChecks::Heads::launch(int index, int slot, std::optional<DrawKind
     kernels::exit_logits({rule, *w.i8, x.i8, z, peaks, softcap}, stream());
   } else {
     if (bias) {
-      project_residual_rows(alone(), x, w, bias, z, stream());
+      project_residual_rows(alone(), x, w, bias, z, stream(), 1);
     } else {
-      project_rows(alone(), x, {&w}, z, n, stream());
+      project_rows(alone(), x, {&w}, z, n, stream(), 1);
     }
     if (softcap > 0) kernels::cap_logits({alone(), z, n, n, softcap, 1}, stream());
     kernels::peak_chunks({rule, z, n, peaks}, stream());
@@ -293,7 +293,7 @@ PreparedRows DeviceExitChecks::Heads::before_last(int index, int slot) const {
                                    dim_, model_.config.norm_eps, stream());
   if (!full) return x;
   float* y = memory_.y.data();
-  project_rows(alone(), x, {&head.map}, y, dim_, stream());
+  project_rows(alone(), x, {&head.map}, y, dim_, stream(), 1);
   return prepare_rows(memory_.row, last(head, slot).int8(), alone(), 1, y, dim_, dim_, stream());
 }
 
@@ -317,12 +317,12 @@ PreparedRows DeviceExitChecks::Heads::by_place(const Head& head, int depth) cons
   for (const PlaceHead::Block& block : head.places[depth].blocks) {
     const DeviceMatrix& residual = block.residual;
     PreparedRows in = rows(block.map.int8());
-    project_rows(alone(), in, {&block.map}, y, dim_, stream());
+    project_rows(alone(), in, {&block.map}, y, dim_, stream(), 1);
     const bool mapped = residual.n_out() > 0;
     kernels::add_silu({y, block.bias, mapped ? nullptr : x, dim_}, stream());
     if (mapped) {
       if (residual.int8() != in.int8) in = rows(residual.int8());
-      project_residual_rows(alone(), in, residual, block.residual_bias, y, stream());
+      project_residual_rows(alone(), in, residual, block.residual_bias, y, stream(), 1);
     }
     x = y;
     n = dim_;
@@ -339,12 +339,12 @@ PreparedRows DeviceExitChecks::Heads::chained(const Head& head, int slot) const 
   const PreparedRows u{true, memory_.both(slot)};
   float* y = memory_.y.data();
   if (const int inner = head.inner.n_out()) {
-    project_rows(alone(), u, {&head.map, &head.inner}, y, dim_ + inner, stream());
+    project_rows(alone(), u, {&head.map, &head.inner}, y, dim_ + inner, stream(), 1);
     const PreparedRows c = memory_.row.rows(inner, true);
     kernels::silu_quantize({y + dim_, c.i8}, stream());
-    project_residual_rows(alone(), c, head.outer, nullptr, y, stream());
+    project_residual_rows(alone(), c, head.outer, nullptr, y, stream(), 1);
   } else {
-    project_rows(alone(), u, {&head.map}, y, dim_, stream());
+    project_rows(alone(), u, {&head.map}, y, dim_, stream(), 1);
   }
   const PreparedRows state{true, memory_.half(slot + 1, 1)};
   kernels::quantize_rows({alone(), y, dim_, state.i8, 1}, stream());

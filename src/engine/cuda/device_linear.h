@@ -1,7 +1,7 @@
 // y = W x for rows of a pass, INT8 or FP16: rows normed or taken as they are, prepared for the
 // matmul that reads them, and multiplied. The counterpart of cpu/linear.h.
 //
-// `max_rows` sizes the grid, pass->n_rows says how many rows there are.
+// `max_rows` sizes the grid and chooses the kernel, pass->n_rows says how many rows there are.
 #pragma once
 
 #include <initializer_list>
@@ -28,7 +28,7 @@ PreparedRows prepare_rows(const DeviceRows& to, bool int8, const kernels::Pass* 
 // parts of the rows' type.
 void project_rows(const kernels::Pass* pass, const PreparedRows& x,
                   std::initializer_list<const DeviceMatrix*> parts, float* y, int ld,
-                  kernels::Stream stream, int max_rows = kernels::kMaxDecodeRows);
+                  kernels::Stream stream, int max_rows);
 // The same of norm(H[pass->slot]) * weight, for the row of a pass of one that INT8 weights read:
 // norm_rows() and project_rows() in one launch.
 void project_normed_row(const kernels::Pass* pass, const kernels::NormedRow& x,
@@ -36,8 +36,7 @@ void project_normed_row(const kernels::Pass* pass, const kernels::NormedRow& x,
                         kernels::Stream stream, bool overlaps);
 // h += W x + bias (null: none); rows as above.
 void project_residual_rows(const kernels::Pass* pass, const PreparedRows& x, const DeviceMatrix& w,
-                           const float* bias, float* h, kernels::Stream stream,
-                           int max_rows = kernels::kMaxDecodeRows);
+                           const float* bias, float* h, kernels::Stream stream, int max_rows);
 // y (n_rows, ldy) = W x, or y + W x with `add`, + bias (null: none); 1..512 rows.
 void prefill_matmul(const kernels::Pass* pass, int max_rows, const PreparedRows& x,
                     const DeviceMatrix& w, const float* bias, bool add, float* y, int ldy,

@@ -8,6 +8,14 @@
 #include "kernels/softcap.h"
 
 namespace specbound {
+namespace {
+
+// Rows that launches for n rows are made for: a panel has a matmul of its own.
+int most_rows(int n) {
+  return n <= kernels::kPanelRows ? kernels::kPanelRows : kMaxRows;
+}
+
+}  // namespace
 
 DeviceLogits::DeviceLogits(const DeviceModel& model)
     : model_(model),
@@ -19,18 +27,18 @@ DeviceLogits::DeviceLogits(const DeviceModel& model)
       sampler_(model.device, model.n_ctx, kMaxRows, model.config.vocab_size),
       graphs_(model.device, model.graphs) {}
 
-// logits = cap(lm_head(norm(h))) of the pass's rows.
-void DeviceLogits::launch_logits(const float* h) {
+// logits = cap(lm_head(norm(h))) of the pass's rows, max_rows at most.
+void DeviceLogits::launch_logits(const float* h, int max_rows) {
   const kernels::Stream stream = model_.device.stream();
   const ModelConfig& config = model_.config;
   const DeviceMatrix& lm_head = model_.weights.lm_head();
   const PreparedRows x =
-      norm_rows(normed_, lm_head.int8(), pass_.data(), kMaxRows, h, model_.weights.output_norm(),
+      norm_rows(normed_, lm_head.int8(), pass_.data(), max_rows, h, model_.weights.output_norm(),
                 config.dim, config.norm_eps, stream);
-  project_rows(pass_.data(), x, {&lm_head}, logits_.data(), ld_, stream);
+  project_rows(pass_.data(), x, {&lm_head}, logits_.data(), ld_, stream, max_rows);
   if (config.final_softcap > 0) {
     kernels::cap_logits(
-        {pass_.data(), logits_.data(), ld_, config.vocab_size, config.final_softcap, kMaxRows},
+        {pass_.data(), logits_.data(), ld_, config.vocab_size, config.final_softcap, max_rows},
         stream);
   }
 }
@@ -40,11 +48,12 @@ void DeviceLogits::launch(const kernels::Pass& pass, std::optional<DrawKind> dra
   const int slots = pass.slot + pass.n_rows;
   SB_CHECK(pass.slot >= 0 && pass.n_rows >= 1 && slots <= kMaxRows && pass.pos >= 0);
   store_value(model_.device, pass_.data(), pass);
-  graphs_.run(draw, [&] {
-    launch_logits(model_.h);
+  const int max_rows = most_rows(pass.n_rows);
+  graphs_.run({draw, max_rows}, [&] {
+    launch_logits(model_.h, max_rows);
     if (!draw) return;
     sampler_.launch(
-        *draw, {pass_.data(), logits_.data(), ld_, model_.config.vocab_size, nullptr, kMaxRows},
+        *draw, {pass_.data(), logits_.data(), ld_, model_.config.vocab_size, nullptr, max_rows},
         logits_.data());
   });
 }
@@ -57,7 +66,7 @@ void DeviceLogits::logits(int slot, int n, float* out) {
 void DeviceLogits::logits_of(const float* h, int n, float* out) {
   SB_CHECK(n >= 1 && n <= kMaxRows);
   store_value(model_.device, pass_.data(), kernels::Pass{n, 0, 0});
-  launch_logits(h);  // no graph: it would hold the place of these very rows
+  launch_logits(h, most_rows(n));  // no graph: it would hold the place of these very rows
   copy_logits(n, out);
 }
 

@@ -31,9 +31,15 @@ class DeviceLogits {
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text, RowDraw* draws);
 
  private:
+  // What a graph is made for.
+  struct Launches {
+    std::optional<DrawKind> draw;
+    int max_rows;  // 8 or 16
+    auto operator<=>(const Launches&) const = default;
+  };
   // Rows of logits as kernels read them: whole quadruples.
   static constexpr int padded_logits(int n) { return (n + 3) / 4 * 4; }
-  void launch_logits(const float* h);
+  void launch_logits(const float* h, int max_rows);
   void launch(const kernels::Pass& pass, std::optional<DrawKind> draw);
   void copy_logits(int n, float* out);
 
@@ -44,7 +50,7 @@ class DeviceLogits {
   DeviceMemory<float> logits_;        // (kMaxRows, ld)
   PinnedMemory<float> copied_;        // the same
   DeviceSampler sampler_;
-  GraphCache<std::optional<DrawKind>> graphs_;
+  GraphCache<Launches> graphs_;
 };
 
 }  // namespace specbound
