@@ -60,7 +60,8 @@ SPECBOUND_DEVICE void exit_logits_units(const ExitLogits& p) {
     if (unit >= units_of(p.w.n_out)) break;
     const int begin = k_chunk_begin(p.w.n_in, chunk), end = k_chunk_begin(p.w.n_in, chunk + 1);
     float acc[1][2][4] = {};
-    as_form(p.w.type, [&]<class Form>(Form) {
+    as_form(p.w.type, [&]<class Any>(Any) {
+      using Form = By256<Any, true>;
       WeightStream<Form, Form::kAhead> stream(p.w, unit, {begin, end});
       stream.start();
       chunk_sums<1, Form::kAhead>(stream, p.x, 1, acc);

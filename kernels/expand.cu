@@ -60,11 +60,14 @@ SPECBOUND_DEVICE void expand_i8_block(const ExpandI8& p) {
   const TileBlock at = tile_block();
   if (at.block >= n_blocks) return;
   const size_t tile = blockIdx.y, place = tile * n_blocks + at.block;
-  const Word4 v =
-      Form::operand(load_once_if(true, lane_values<typename Form::Stored>(p.w.q, place)));
+  typename Form::Values values{};
+  load_once_if(true, lane_values<typename Form::Stored>(p.w.q, place), values);
+  const Word4 v = Form::operand(values);
   const auto* d = reinterpret_cast<const uint32_t*>(p.w.d) + place * 8 + at.lane / 4;
   const uint32_t* d2 = d2_of_tile<Form>(p.w, static_cast<int>(tile));
-  const BlockFactors of = Form::factors(Form::load(true, d, d2, at.block));
+  typename Form::Scales scales{};
+  Form::load(true, d, d2, at.block, scales);
+  const BlockFactors of = Form::factors(scales);
   const int k = at.block * kQuantBlock + 8 * (at.lane % 4);
 #pragma unroll
   for (int upper = 0; upper < 2; ++upper) {

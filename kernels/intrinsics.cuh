@@ -129,8 +129,8 @@ SPECBOUND_DEVICE uint16_t half_bits(float x) {  // float -> FP16 bits, to neares
 #endif
 }
 
-// The bits of 2^23 + byte i of a word, i = 0..3: made anew wherever it is asked for, so that no
-// register keeps it.
+// The bits of 2^23 + byte i of a word, i = 0..3, in one instruction: made anew wherever it is asked
+// for, so that no register keeps it.
 SPECBOUND_DEVICE uint32_t last_places_of_byte(uint32_t word, int i) {
 #ifdef __CUDACC__
   uint32_t bits;
@@ -161,6 +161,15 @@ SPECBOUND_DEVICE int leading_zeros(uint32_t x) {
 #endif
 }
 
+// The same, of which the compiler knows nothing: what follows from it is made where it stands, in a
+// loop anew each time, and no register keeps it.
+SPECBOUND_DEVICE int anew(int x) {
+#ifdef __CUDACC__
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
 // ---- memory ----
 
 // 16 bytes that nobody reads again soon and nobody writes meanwhile: weights. They stay out of L1.
@@ -188,78 +197,65 @@ SPECBOUND_DEVICE Word2 load_once(const Word2* p) {
 #endif
 }
 
-// The same where wanted, else zeros and nothing is read: no branch, so that loads stay in flight.
-SPECBOUND_DEVICE Word4 load_once_if(bool wanted, const Word4* p) {
+// The same into v where wanted; else v stays as it is and nothing is read: no branch, so that loads
+// stay in flight, and no instruction clears v.
+SPECBOUND_DEVICE void load_once_if(bool wanted, const Word4* p, Word4& v) {
 #ifdef __CUDACC__
-  Word4 v;
   asm volatile(
       "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %5, 0;\n\t"
-      "mov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\tmov.u32 %2, 0;\n\tmov.u32 %3, 0;\n\t"
       "@wanted ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
-      : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
       : "l"(p), "r"(static_cast<uint32_t>(wanted)));
-  return v;
 #else
-  return wanted ? *p : Word4{0, 0, 0, 0};
+  if (wanted) v = *p;
 #endif
 }
-SPECBOUND_DEVICE Word2 load_once_if(bool wanted, const Word2* p) {
+SPECBOUND_DEVICE void load_once_if(bool wanted, const Word2* p, Word2& v) {
 #ifdef __CUDACC__
-  Word2 v;
   asm volatile(
       "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %3, 0;\n\t"
-      "mov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\t"
       "@wanted ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];\n\t}"
-      : "=&r"(v.x), "=&r"(v.y)
+      : "+r"(v.x), "+r"(v.y)
       : "l"(p), "r"(static_cast<uint32_t>(wanted)));
-  return v;
 #else
-  return wanted ? *p : Word2{0, 0};
+  if (wanted) v = *p;
 #endif
 }
-SPECBOUND_DEVICE uint32_t load_once_if(bool wanted, const uint32_t* p) {
+SPECBOUND_DEVICE void load_once_if(bool wanted, const uint32_t* p, uint32_t& v) {
 #ifdef __CUDACC__
-  uint32_t v;
   asm volatile(
-      "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %2, 0;\n\tmov.u32 %0, 0;\n\t"
+      "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %2, 0;\n\t"
       "@wanted ld.global.nc.u32 %0, [%1];\n\t}"
-      : "=&r"(v)
+      : "+r"(v)
       : "l"(p), "r"(static_cast<uint32_t>(wanted)));
-  return v;
 #else
-  return wanted ? *p : 0;
+  if (wanted) v = *p;
 #endif
 }
 
 // 8 bytes that are read several times, through L1; else as above.
-SPECBOUND_DEVICE Word2 load_if(bool wanted, const Word2* p) {
+SPECBOUND_DEVICE void load_if(bool wanted, const Word2* p, Word2& v) {
 #ifdef __CUDACC__
-  Word2 v;
   asm volatile(
       "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %3, 0;\n\t"
-      "mov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\t"
       "@wanted ld.global.nc.v2.u32 {%0, %1}, [%2];\n\t}"
-      : "=&r"(v.x), "=&r"(v.y)
+      : "+r"(v.x), "+r"(v.y)
       : "l"(p), "r"(static_cast<uint32_t>(wanted)));
-  return v;
 #else
-  return wanted ? *p : Word2{0, 0};
+  if (wanted) v = *p;
 #endif
 }
 
-// 8 bytes that the kernel before this one may have written (wait_for_previous()), where wanted.
-SPECBOUND_DEVICE Word2 load_row_if(bool wanted, const Word2* p) {
+// 8 bytes that the kernel before this one may have written (wait_for_previous()); else as above.
+SPECBOUND_DEVICE void load_row_if(bool wanted, const Word2* p, Word2& v) {
 #ifdef __CUDACC__
-  Word2 v;
   asm volatile(
       "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %3, 0;\n\t"
-      "mov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\t"
       "@wanted ld.global.v2.u32 {%0, %1}, [%2];\n\t}"
-      : "=&r"(v.x), "=&r"(v.y)
+      : "+r"(v.x), "+r"(v.y)
       : "l"(p), "r"(static_cast<uint32_t>(wanted)));
-  return v;
 #else
-  return wanted ? *p : Word2{0, 0};
+  if (wanted) v = *p;
 #endif
 }
 
@@ -397,24 +393,26 @@ SPECBOUND_DEVICE int count_bits(uint32_t bits) {
 // the 16 x 8 sum c: c[0], c[1] row g, columns 2t, 2t + 1; c[2], c[3] the same of row g + 8.
 // Which k is which does not change an integer sum as long as a and b agree: layouts.h chooses.
 
-// c += a b in integers. a[0]: row g, k 4t..4t+3; a[1]: row g + 8, the same k; a[2], a[3]: the same
-// rows, k 16+4t..; b[0]: k 4t..4t+3; b[1]: k 16+4t..; four int8 a word.
-SPECBOUND_DEVICE void mma_16x8x32(int32_t (&c)[4], const Word4& a, const Word2& b SPECBOUND_WHERE) {
+// c = start + a b in integers; the start is an operand, so no instruction sets c before. a[0]: row
+// g, k 4t..4t+3; a[1]: row g + 8, the same k; a[2], a[3]: the same rows, k 16+4t..; b[0]: k
+// 4t..4t+3; b[1]: k 16+4t..; four int8 a word.
+SPECBOUND_DEVICE void mma_16x8x32(int32_t (&c)[4], const Word4& a, const Word2& b,
+                                  int32_t start SPECBOUND_WHERE) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+      "{%8, %9}, {%10, %10, %10, %10};"
+      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "r"(start));
 #elif defined(__CUDA_ARCH__)
   // sm_75 has m8n8k16: the same words, a quarter each.
   asm volatile(
-      "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%4}, {%8}, {%0, %1};\n\t"
-      "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%2, %3}, {%5}, {%8}, {%2, %3};\n\t"
+      "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%4}, {%8}, {%10, %10};\n\t"
+      "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%2, %3}, {%5}, {%8}, {%10, %10};\n\t"
       "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%6}, {%9}, {%0, %1};\n\t"
       "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%2, %3}, {%7}, {%9}, {%2, %3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+      : "=&r"(c[0]), "=&r"(c[1]), "=&r"(c[2]), "=&r"(c[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "r"(start));
 #elif !defined(__CUDACC__)
   struct Operands {
     Word4 a;
@@ -426,7 +424,7 @@ SPECBOUND_DEVICE void mma_16x8x32(int32_t (&c)[4], const Word4& a, const Word2& 
   };
   for (int i = 0; i < 4; ++i) {
     const int row = lane_index() / 4, column = 2 * (lane_index() % 4) + i % 2;
-    int32_t sum = 0;
+    int32_t sum = start;
     for (int t = 0; t < 4; ++t) {
       const Word4& w = all[4 * row + t].a;
       const Word2& x = all[4 * column + t].b;
@@ -435,7 +433,7 @@ SPECBOUND_DEVICE void mma_16x8x32(int32_t (&c)[4], const Word4& a, const Word2& 
         sum += int8_at(low, k) * int8_at(x.x, k) + int8_at(high, k) * int8_at(x.y, k);
       }
     }
-    c[i] += sum;
+    c[i] = sum;
   }
 #endif
 }

@@ -7,6 +7,8 @@
 // product: 1..8 run the same instructions, 9..16 those of a second panel too, on the same weights.
 #pragma once
 
+#include <type_traits>
+
 #include "intrinsics.cuh"
 #include "launch.cuh"
 #include "layouts.h"
@@ -52,49 +54,72 @@ struct Depth {
   int fewer, rows;
 };
 
+// Blocks take n slots in turn: the first that slot `slot` has, from block `skip` on.
+SPECBOUND_DEVICE int first_in_slot(int slot, int n, int skip) {
+  return slot + (skip + n - 1 - slot) / n * n;
+}
+
 // One warp's chunk of the weights of a unit of kTiles, as lanes read them: the blocks on their way.
-// Of a block a lane has its values and the scales of outputs g and g + 8 of each tile.
+// Of a block a lane has its values and the scales of outputs g and g + 8 of each tile. A loop takes
+// kTurn blocks at once: 256 k where a form is read so. The first turn of a chunk that begins inside
+// of them begins before it: what lies there is neither read nor computed, for of an infinite scale
+// zeros would make NaN.
 template <class Form, int kAhead, int kTiles = 2>
 struct WeightStream {
-  // Of the first tile; the second is so many blocks behind it.
-  const typename Form::Stored* q;
-  const uint32_t* d;
-  const uint32_t* d2[kTiles];  // of the tile
-  int apart;
-  int block, left;  // that is computed next, of the tile; how many there are from it on
-  typename Form::Values values[kAhead][kTiles];
-  typename Form::Scales scales[kAhead][kTiles];
+  static constexpr int kTurn = Form::kBy256 ? kPartsOf256 : kAhead;
+  static_assert(kTurn % kAhead == 0);
+  const typename Form::Stored* q[kTiles];  // of the turn
+  const uint32_t *d[kTiles], *d2[kTiles];  // of the turn; of the tile
+  int block, left;  // the first of the turn, of the tile; how many there are from it on
+  int skip;         // how many of these lie before the chunk
+  typename Form::Values values[kAhead][kTiles] = {};
+  typename Form::Scales scales[kAhead][kTiles] = {};
+  Word2 next_d2[kTiles] = {};  // by 256: of the next turn
 
   SPECBOUND_DEVICE WeightStream(const TilesI8& w, int unit, const Chunk& chunk)
-      : block(chunk.begin), left(chunk.end - chunk.begin) {
+      : block(Form::kBy256 ? chunk.begin / kPartsOf256 * kPartsOf256 : chunk.begin),
+        left(chunk.end - block),
+        skip(chunk.begin - block) {
     const int lane = lane_index(), n_blocks = w.n_in / kQuantBlock, tile = kTiles * unit;
     // A unit that has but one of two tiles computes it twice.
-    const bool two = kTiles == 2 && tile + 1 < tiles_of(w.n_out);
+    const int second = kTiles == 2 && tile + 1 < tiles_of(w.n_out) ? 1 : 0;
     const size_t first = static_cast<size_t>(tile) * n_blocks + block;
-    q = lane_values<typename Form::Stored>(w.q, first);
-    d = reinterpret_cast<const uint32_t*>(w.d) + first * 8 + lane / 4;
-    apart = two ? n_blocks : 0;
-    d2[0] = d2_of_tile<Form>(w, tile);
-    if constexpr (kTiles == 2) d2[1] = d2_of_tile<Form>(w, two ? tile + 1 : tile);
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      const size_t at = first + static_cast<size_t>(i * second) * n_blocks;
+      q[i] = lane_values<typename Form::Stored>(w.q, at);
+      d[i] = reinterpret_cast<const uint32_t*>(w.d) + at * 8 + lane / 4;
+      d2[i] = d2_of_tile<Form>(w, tile + i * second);
+    }
   }
 
   SPECBOUND_DEVICE void fetch(int slot, int ahead) {
 #pragma unroll
     for (int i = 0; i < kTiles; ++i) {
-      const int at = ahead + i * apart;
-      values[slot][i] = load_once_if(ahead < left, q + at * kWarp);
-      scales[slot][i] = Form::load(ahead < left, d + at * 8, d2[i], block + ahead);
+      load_once_if(ahead < left, q[i] + ahead * kWarp, values[slot][i]);
+      Form::load(ahead < left, d[i] + ahead * 8, d2[i], block + ahead, scales[slot][i]);
+    }
+  }
+  SPECBOUND_DEVICE void fetch_d2(int ahead) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      Form::load_d2(ahead < left, d2[i], block + ahead, next_d2[i]);
     }
   }
   SPECBOUND_DEVICE void start() {
+    if constexpr (Form::kBy256) fetch_d2(0);
 #pragma unroll
-    for (int slot = 0; slot < kAhead; ++slot) fetch(slot, slot);
+    for (int slot = 0; slot < kAhead; ++slot) fetch(slot, first_in_slot(slot, kAhead, skip));
   }
   SPECBOUND_DEVICE void advance(int blocks) {
     block += blocks;
     left -= blocks;
-    q += blocks * kWarp;
-    d += blocks * 8;
+    skip = 0;
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      q[i] += blocks * kWarp;
+      d[i] += blocks * 8;
+    }
   }
 };
 
@@ -102,9 +127,10 @@ struct WeightStream {
 // and 2t + 1). Rows from n_rows on are zero and not read.
 template <int kPanels, int kAhead>
 struct RowStream {
+  static constexpr bool kOneRow = false;
   const Word2 *q, *d;
   int panel_blocks, n_rows;
-  Word2 values[kAhead][kPanels], scales[kAhead][kPanels];
+  Word2 values[kAhead][kPanels] = {}, scales[kAhead][kPanels] = {};
 
   SPECBOUND_DEVICE RowStream(const RowsI8& x, int n_rows, int block)
       : q(reinterpret_cast<const Word2*>(x.q) + static_cast<size_t>(block) * kWarp + lane_index()),
@@ -118,8 +144,8 @@ struct RowStream {
       const int block = i * panel_blocks + ahead;
       const int row = kPanelRows * i + lane_index() / 4,
                 pair = kPanelRows * i + 2 * (lane_index() % 4);
-      values[slot][i] = load_row_if(row < n_rows && ahead < left, q + block * kWarp);
-      scales[slot][i] = load_row_if(pair < n_rows && ahead < left, d + block * 4);
+      load_row_if(row < n_rows && ahead < left, q + block * kWarp, values[slot][i]);
+      load_row_if(pair < n_rows && ahead < left, d + block * 4, scales[slot][i]);
     }
   }
   SPECBOUND_DEVICE void advance(int blocks) {
@@ -143,6 +169,7 @@ struct SharedRow {
 // The same of such a row: row 0 of a pass of one.
 template <int kAhead>
 struct SharedRowStream {
+  static constexpr bool kOneRow = true;
   const Word2* q;
   const float* d;
   Word2 values[kAhead][1], scales[kAhead][1];
@@ -172,37 +199,58 @@ SPECBOUND_DEVICE SharedRowStream<kAhead> row_stream(const SharedRow& x, int, int
 template <int kPanels, int kRowsAhead, class Form, int kAhead, class Rows>
 SPECBOUND_DEVICE void chunk_sums(WeightStream<Form, kAhead>& w, const Rows& x, int n_rows,
                                  float (&acc)[kPanels][2][4]) {
+  constexpr int kTurn = WeightStream<Form, kAhead>::kTurn;
   auto rows = row_stream<kPanels, kRowsAhead>(x, n_rows, w.block);
+  constexpr bool kOneRow = decltype(rows)::kOneRow;
 #pragma unroll
-  for (int slot = 0; slot < kRowsAhead; ++slot) rows.fetch(slot, slot, w.left);
-#pragma unroll 1
-  while (w.left > 0) {
+  for (int slot = 0; slot < kRowsAhead; ++slot) {
+    rows.fetch(slot, first_in_slot(slot, kRowsAhead, w.skip), w.left);
+  }
+  const auto turn = [&]<bool kSkips>(std::bool_constant<kSkips>) {
+    [[maybe_unused]] Float4 by_256[2];
+    if constexpr (Form::kBy256) {
 #pragma unroll
-    for (int slot = 0; slot < kAhead; ++slot) {
-      if (slot >= w.left) break;
+      for (int tile = 0; tile < 2; ++tile) by_256[tile] = Form::floats_of(w.next_d2[tile]);
+      w.fetch_d2(kTurn);
+    }
+#pragma unroll
+    for (int i = 0; i < kTurn; ++i) {
+      if (i >= w.left) break;
+      if (kSkips && i < w.skip) continue;
+      const int slot = i % kAhead;
       Word4 weights[2];
       BlockFactors factors[2];
 #pragma unroll
       for (int tile = 0; tile < 2; ++tile) {
         weights[tile] = Form::operand(w.values[slot][tile]);
-        factors[tile] = Form::factors(w.scales[slot][tile]);
+        if constexpr (Form::kBy256) {
+          factors[tile] = Form::factors(w.scales[slot][tile], by_256[tile]);
+        } else {
+          factors[tile] = Form::factors(w.scales[slot][tile]);
+        }
       }
 #pragma unroll
-      for (int i = 0; i < kPanels; ++i) {
-        const Word2 q = rows.values[slot % kRowsAhead][i], d = rows.scales[slot % kRowsAhead][i];
+      for (int panel = 0; panel < kPanels; ++panel) {
+        const Word2 q = rows.values[i % kRowsAhead][panel], d = rows.scales[i % kRowsAhead][panel];
         Float2 less_sums{};
         if constexpr (Form::kHasMins) less_sums = less_row_sums(q);
 #pragma unroll
         for (int tile = 0; tile < 2; ++tile) {
-          add_block<Form>(weights[tile], factors[tile], q, d, less_sums, acc[i][tile]);
+          add_block<Form, kOneRow>(weights[tile], factors[tile], q, d, less_sums, acc[panel][tile]);
         }
       }
-      w.fetch(slot, slot + kAhead);
-      rows.fetch(slot % kRowsAhead, slot + kRowsAhead, w.left);
+      w.fetch(slot, i + kAhead);
+      rows.fetch(i % kRowsAhead, i + kRowsAhead, w.left);
     }
-    w.advance(kAhead);
-    rows.advance(kAhead);
+    w.advance(kTurn);
+    rows.advance(kTurn);
+  };
+  // A copy of the code: to ask this of each block would take the loop a tenth more instructions.
+  if constexpr (Form::kBy256) {
+    if (w.skip > 0) turn(std::true_type{});
   }
+#pragma unroll 1
+  while (w.left > 0) turn(std::false_type{});
 }
 
 // The sums of this warp's chunk into `sums` (16 rows, kSumStride), rows [0, 8 kPanels).
@@ -236,7 +284,8 @@ inline constexpr int kBlocksAhead = Form::kAhead > kDepth.fewer ? Form::kAhead -
 template <int kPanels, Depth kDepth, class Rows>
 SPECBOUND_DEVICE void unit_chunk(const TilesI8& w, int unit, const Chunk& chunk, const Rows& x,
                                  int n_rows, float* sums) {
-  as_form(w.type, [&]<class Form>(Form) {
+  as_form(w.type, [&]<class Any>(Any) {
+    using Form = By256<Any, kPanels == 1 && kDepth.fewer == 0>;
     constexpr int kAhead = kBlocksAhead<Form, kDepth>;
     constexpr int kRows = kDepth.rows < kAhead ? kDepth.rows : kAhead;
     constexpr int kRowsAhead = kAhead % kRows == 0 ? kRows : 1;

@@ -157,6 +157,9 @@ SPECBOUND_DEVICE void multiply_i8(const TilesI8& tiles, const RowsI8& x, int n_r
         if (b >= w.left) break;
         const Word4 weights = Form::operand(w.values[b % kAhead][0]);
         const BlockFactors factors = Form::factors(w.scales[b % kAhead][0]);
+        // What fetch() finds it might have to keep: cleared, it takes no registers until then.
+        w.values[b % kAhead][0] = {};
+        w.scales[b % kAhead][0] = {};
         w.fetch(b % kAhead, b + kAhead);
 #pragma unroll
         for (int p = 0; p < kPanels; ++p) {

@@ -81,7 +81,8 @@ SPECBOUND_DEVICE void gate_up_together(const GateUp& p, const Rows& x) {
     for (int up = 0; up < 2; ++up) {
       TilesI8 w = up ? p.up : p.gate;
       let_be_q8_0(w);
-      unit_chunk<kPanels, depth_of(true, kPanels)>(w, unit, chunk_of_warp(x.n_in), x, n_rows,
+      const Chunk chunk = chunk_of_warp(anew(x.n_in));
+      unit_chunk<kPanels, depth_of(true, kPanels)>(w, unit, chunk, x, n_rows,
                                                    sums + (up * kUnitWarps + warp) * kSumsOfWarp);
     }
   }

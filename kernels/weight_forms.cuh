@@ -6,6 +6,8 @@
 // as they are less than 2^22 in magnitude, they are floats as they are.
 #pragma once
 
+#include <type_traits>
+
 #include "launch.cuh"
 #include "layouts.h"
 
@@ -31,9 +33,15 @@ SPECBOUND_DEVICE float upper_half(uint32_t word) {
   return half_float(static_cast<uint16_t>(word >> 16));
 }
 
+// How far from the first of a tile's lies what 256 k share of an output, by a block of theirs: they
+// have eight outputs each. Unsigned, so that it is one instruction.
+SPECBOUND_DEVICE unsigned of_256(int block) {
+  return static_cast<unsigned>(block) / kPartsOf256 * kPanelRows;
+}
+
 // Byte i of a word, as the last places of 2^23.
 SPECBOUND_DEVICE float byte_of(uint32_t word, int i) {
-  return float_of(0x4b000000u | ((word >> (8 * i)) & 0xffu)) - 8388608.0f;
+  return float_of(last_places_of_byte(word, i)) - 8388608.0f;
 }
 SPECBOUND_DEVICE float signed_byte_of(uint32_t word, int i) {
   return float_of(last_places_of_byte(word, i) ^ 0x80u) - 8388736.0f;
@@ -43,15 +51,16 @@ struct FormQ8_0 {
   using Values = Word4;   // a lane's of a block
   using Stored = Values;  // in memory
   using Scales = uint32_t;
-  static constexpr bool kHasMins = false, kHasHalves = false;
+  static constexpr bool kHasMins = false, kHasHalves = false, kBy256 = false;
   static constexpr int kD2Words = 0;
   static constexpr float kStart = kOnes;
   static constexpr float kUnit = 1;  // of one in the operand
   static constexpr int kAhead = 4;   // blocks on their way while one is computed
 
   // `d`, `d2`: of output g, in the block and from the first of the tile on; d2 where there is one.
-  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const uint32_t*, int) {
-    return load_once_if(wanted, d);
+  SPECBOUND_DEVICE static void load(bool wanted, const uint32_t* d, const uint32_t*, int,
+                                    Scales& to) {
+    load_once_if(wanted, d, to);
   }
   SPECBOUND_DEVICE static Word4 operand(const Values& v) { return v; }
   SPECBOUND_DEVICE static BlockFactors factors(Scales d) {
@@ -88,15 +97,16 @@ struct FormQ4_1 {
   struct Scales {
     uint32_t d, min;  // of output g below, of g + 8 above
   };
-  static constexpr bool kHasMins = true, kHasHalves = false;
+  static constexpr bool kHasMins = true, kHasHalves = false, kBy256 = false;
   static constexpr int kD2Words = 1, kD2Blocks = 1;
   static constexpr float kStart = kOnes;
   static constexpr float kUnit = 1;
   static constexpr int kAhead = 3;
 
-  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const uint32_t* d2,
-                                      int block) {
-    return {load_once_if(wanted, d), load_once_if(wanted, d2 + block * kPanelRows)};
+  SPECBOUND_DEVICE static void load(bool wanted, const uint32_t* d, const uint32_t* d2, int block,
+                                    Scales& to) {
+    load_once_if(wanted, d, to.d);
+    load_once_if(wanted, d2 + block * kPanelRows, to.min);
   }
   SPECBOUND_DEVICE static Word4 operand(const Values& v) { return nibbles_of(v); }
   SPECBOUND_DEVICE static BlockFactors factors(const Scales& s) {
@@ -111,47 +121,76 @@ struct FormQ4_K {
     uint32_t parts;  // scale, min of output g, then of g + 8: a byte each
     Word2 d2;        // d and dmin of output g, then of g + 8
   };
-  static constexpr bool kHasMins = true, kHasHalves = false;
+  static constexpr bool kHasMins = true, kHasHalves = false, kBy256 = false;
   static constexpr int kD2Words = 2, kD2Blocks = kPartsOf256;
   static constexpr float kStart = kOnes;
   static constexpr float kUnit = 1;
   static constexpr int kAhead = 3;  // with 4 there are not enough registers
 
-  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const uint32_t* d2,
-                                      int block) {
-    const auto* of_tile = reinterpret_cast<const Word2*>(d2);
-    return {load_once_if(wanted, d), load_if(wanted, of_tile + block / kPartsOf256 * kPanelRows)};
+  SPECBOUND_DEVICE static void load(bool wanted, const uint32_t* d, const uint32_t* d2, int block,
+                                    Scales& to) {
+    load_once_if(wanted, d, to.parts);
+    load_d2(wanted, d2, block, to.d2);
+  }
+  SPECBOUND_DEVICE static void load_d2(bool wanted, const uint32_t* d2, int block, Word2& to) {
+    load_if(wanted, reinterpret_cast<const Word2*>(d2) + of_256(block), to);
   }
   SPECBOUND_DEVICE static Word4 operand(const Values& v) { return nibbles_of(v); }
   SPECBOUND_DEVICE static BlockFactors factors(const Scales& s) {
-    return {{lower_half(s.d2.x) * byte_of(s.parts, 0), lower_half(s.d2.y) * byte_of(s.parts, 2)},
-            {upper_half(s.d2.x) * byte_of(s.parts, 1), upper_half(s.d2.y) * byte_of(s.parts, 3)}};
+    return factors(s.parts, floats_of(s.d2));
+  }
+  // d and dmin of output g, then of g + 8.
+  SPECBOUND_DEVICE static Float4 floats_of(const Word2& d2) {
+    return {lower_half(d2.x), upper_half(d2.x), lower_half(d2.y), upper_half(d2.y)};
+  }
+  SPECBOUND_DEVICE static BlockFactors factors(uint32_t parts, const Float4& of) {
+    return {{of.x * byte_of(parts, 0), of.z * byte_of(parts, 2)},
+            {of.y * byte_of(parts, 1), of.w * byte_of(parts, 3)}};
   }
 };
+
+// The same for a loop that takes 256 k a turn: d and dmin are read and widened once for all eight
+// blocks, which leaves registers for a fourth one on its way.
+struct FormQ4_KBy256 : FormQ4_K {
+  using Scales = uint32_t;  // parts
+  static constexpr bool kBy256 = true;
+  static constexpr int kAhead = 4;
+
+  SPECBOUND_DEVICE static void load(bool wanted, const uint32_t* d, const uint32_t*, int,
+                                    Scales& to) {
+    load_once_if(wanted, d, to);
+  }
+};
+// A form as a loop of one panel of rows reads it, where it has the registers.
+template <class Form, bool kRoom>
+using By256 = std::conditional_t<std::is_same_v<Form, FormQ4_K> && kRoom, FormQ4_KBy256, Form>;
 
 // A lane's numbers of 5 bits in a block. In memory four bits of all lanes come first, as those of
 // Q4_0, then words that two lanes share: of the even one bit 8 j + i is the fifth bit of byte j of
 // word i of its operand, of the odd one 8 j + 4 + i. A lane is at its first four bits.
 struct FiveBitLane {
-  uint32_t x, y, fifths;
+  Word2 four;
+  uint32_t fifths;
 };
 struct StoredFiveBits {
   uint16_t of_lane[5];  // in the mean
 };
-SPECBOUND_DEVICE FiveBitLane load_once_if(bool wanted, const StoredFiveBits* p) {
+SPECBOUND_DEVICE void load_once_if(bool wanted, const StoredFiveBits* p, FiveBitLane& v) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(p);
   const int lane = lane_index();
-  const Word2 four = load_once_if(wanted, reinterpret_cast<const Word2*>(bytes));
+  load_once_if(wanted, reinterpret_cast<const Word2*>(bytes), v.four);
   const auto* fifths = reinterpret_cast<const uint32_t*>(bytes + kWarp * 8 - lane * 8) + lane / 2;
-  return {four.x, four.y, load_once_if(wanted, fifths) >> (lane % 2 * 4)};
+  load_once_if(wanted, fifths, v.fifths);
+  v.fifths >>= lane % 2 * 4;  // where none was wanted nobody uses it
 }
 
 // Five bits as they are.
 SPECBOUND_DEVICE Word4 fives_of(const FiveBitLane& v) {
   constexpr uint32_t kLower = 0x0f0f0f0f, kFifth = 0x10101010;
-  return {(v.x & kLower) | ((v.fifths << 4) & kFifth), (v.y & kLower) | ((v.fifths << 3) & kFifth),
-          ((v.x >> 4) & kLower) | ((v.fifths << 2) & kFifth),
-          ((v.y >> 4) & kLower) | ((v.fifths << 1) & kFifth)};
+  return {(v.four.x & kLower) | ((v.fifths << 4) & kFifth),
+          (v.four.y & kLower) | ((v.fifths << 3) & kFifth),
+          ((v.four.x >> 4) & kLower) | ((v.fifths << 2) & kFifth),
+          ((v.four.y >> 4) & kLower) | ((v.fifths << 1) & kFifth)};
 }
 
 struct FormQ5_0 : FormQ8_0 {
@@ -165,10 +204,10 @@ struct FormQ5_0 : FormQ8_0 {
   SPECBOUND_DEVICE static Word4 operand(const Values& v) {
     constexpr uint32_t kLower = 0x78787878, kTops = 0x80808080;
     const uint32_t fifths = ~v.fifths;
-    return {((v.x << 3) & kLower) | ((fifths << 7) & kTops),
-            ((v.y << 3) & kLower) | ((fifths << 6) & kTops),
-            ((v.x >> 1) & kLower) | ((fifths << 5) & kTops),
-            ((v.y >> 1) & kLower) | ((fifths << 4) & kTops)};
+    return {((v.four.x << 3) & kLower) | ((fifths << 7) & kTops),
+            ((v.four.y << 3) & kLower) | ((fifths << 6) & kTops),
+            ((v.four.x >> 1) & kLower) | ((fifths << 5) & kTops),
+            ((v.four.y >> 1) & kLower) | ((fifths << 4) & kTops)};
   }
 };
 
@@ -192,10 +231,11 @@ struct FormQ5_K : FormQ4_K {
 struct SixBitLane {
   uint32_t x, y, z;
 };
-SPECBOUND_DEVICE SixBitLane load_once_if(bool wanted, const SixBitLane* p) {
+SPECBOUND_DEVICE void load_once_if(bool wanted, const SixBitLane* p, SixBitLane& v) {
   const auto* words = reinterpret_cast<const uint32_t*>(p);
-  return {load_once_if(wanted, words), load_once_if(wanted, words + kWarp),
-          load_once_if(wanted, words + 2 * kWarp)};
+  load_once_if(wanted, words, v.x);
+  load_once_if(wanted, words + kWarp, v.y);
+  load_once_if(wanted, words + 2 * kWarp, v.z);
 }
 
 struct FormQ6_K {
@@ -205,15 +245,16 @@ struct FormQ6_K {
     uint32_t parts;  // of output g the scales of the first 16 k and of the others, then of g + 8
     uint32_t d;      // of output g below, of g + 8 above
   };
-  static constexpr bool kHasMins = false, kHasHalves = true;
+  static constexpr bool kHasMins = false, kHasHalves = true, kBy256 = false;
   static constexpr int kD2Words = 1, kD2Blocks = kPartsOf256;
   static constexpr float kStart = kQuarters;
   static constexpr float kUnit = 0.25f;
   static constexpr int kAhead = 3;
 
-  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const uint32_t* d2,
-                                      int block) {
-    return {load_once_if(wanted, d), load_once_if(wanted, d2 + block / kPartsOf256 * kPanelRows)};
+  SPECBOUND_DEVICE static void load(bool wanted, const uint32_t* d, const uint32_t* d2, int block,
+                                    Scales& to) {
+    load_once_if(wanted, d, to.parts);
+    load_once_if(wanted, d2 + of_256(block), to.d);
   }
   // 4 (q - 32).
   SPECBOUND_DEVICE static Word4 operand(const Values& v) {
@@ -294,11 +335,10 @@ inline void check_tiles(const TilesI8& w) {
   SB_CHECK(aligned(w.q, 16) && aligned(w.d, 4) && (!has_d2(w.type) || aligned(w.d2, 8)));
 }
 
-// What a block's sums start at, and their values.
+// The exact sums of a block's products, the last places of floats that begin as kStart.
 template <class Form>
-SPECBOUND_DEVICE void start_sums(int32_t (&sum)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) sum[i] = static_cast<int32_t>(bits_of(Form::kStart));
+SPECBOUND_DEVICE void block_sums(const Word4& weights, const Word2& x, int32_t (&sum)[4]) {
+  mma_16x8x32(sum, weights, x, static_cast<int32_t>(bits_of(Form::kStart)));
 }
 
 // Of a panel's block, its first 16 k: lanes t = 0, 1 have them.
@@ -310,23 +350,23 @@ SPECBOUND_DEVICE Word2 first_half(const Word2& x) {
 // c (of one tile and panel) += the exact integer sums of a block, scaled; less the mins, where
 // `less_sums` is -xsum of the rows 2t and 2t + 1. With scales s0 and s1 of each 16 k the sum is
 // s1 * (all of it) + (s0 - s1) * (that of the first 16): two products of whole blocks, exact as
-// int8_formula.h has it.
-template <class Form>
+// int8_formula.h has it. Of one row those of rows 2t + 1 are
+// left out.
+template <class Form, bool kOneRow = false>
 SPECBOUND_DEVICE void add_block(const Word4& weights, const BlockFactors& of, const Word2& x,
                                 const Word2& dx, const Float2& less_sums, float (&acc)[4]) {
+  constexpr int kStep = kOneRow ? 2 : 1;
   [[maybe_unused]] float first[4];
   if constexpr (Form::kHasHalves) {
     int32_t of_first[4];
-    start_sums<Form>(of_first);
-    mma_16x8x32(of_first, weights, first_half(x));
+    block_sums<Form>(weights, first_half(x), of_first);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 4; i += kStep) {
       first[i] = float_of(static_cast<uint32_t>(of_first[i])) - Form::kStart;
     }
   }
   int32_t sum[4];
-  start_sums<Form>(sum);
-  mma_16x8x32(sum, weights, x);
+  block_sums<Form>(weights, x, sum);
   [[maybe_unused]] float scale[2][2];  // of the first 16 k and of the others
   if constexpr (Form::kHasHalves) {
 #pragma unroll
@@ -335,7 +375,7 @@ SPECBOUND_DEVICE void add_block(const Word4& weights, const BlockFactors& of, co
   const float dx_of[2] = {float_of(dx.x), float_of(dx.y)};
   [[maybe_unused]] const float less[2] = {less_sums.x, less_sums.y};
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 4; i += kStep) {
     float isum = float_of(static_cast<uint32_t>(sum[i])) - Form::kStart;
     if constexpr (Form::kHasHalves) {
       isum = fused(scale[1][i / 2], isum - first[i], scale[0][i / 2] * first[i]);
@@ -362,8 +402,7 @@ SPECBOUND_DEVICE float lane_scale(const BlockFactors& of, int output) {
 SPECBOUND_DEVICE Float2 less_row_sums(const Word2& x) {
   constexpr uint32_t kOne = 0x01010101;
   int32_t sum[4];
-  start_sums<FormQ8_0>(sum);
-  mma_16x8x32(sum, Word4{kOne, kOne, kOne, kOne}, x);
+  block_sums<FormQ8_0>(Word4{kOne, kOne, kOne, kOne}, x, sum);
   return {kOnes - float_of(static_cast<uint32_t>(sum[0])),
           kOnes - float_of(static_cast<uint32_t>(sum[1]))};
 }

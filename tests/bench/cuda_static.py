@@ -37,6 +37,8 @@ FORMS = {
     "q6_k": ({32: 10}, 4, 0),
     "f16": ({128: 4}, 8, 0),
 }
+# Loops that load what 256 k share once: {form: (their loads, blocks, those on their way)}.
+BY_256 = {"q4_k": ({64: 18, 32: 16}, 8, 4)}
 # What loops have that multiply by keys or values, from shared memory, nothing of.
 NOT_MULTIPLYING = {"LDG", "STG", "STS", "SHFL", "MUFU", "IMMA", "HMMA"}
 # Instructions of a product and of a sum. sm_75 has smaller ones, of which sums need half.
@@ -52,7 +54,7 @@ def per(instructions, n):
 
 def read_product_loop(loop, arch):
     """{"FORM xPANELS": {blocks, instructions, mix}} of a loop over a matmul's blocks; {} of any
-    other. `blocks`: of an iteration, all of them on their way at once."""
+    other. `blocks`: on their way at once, all of an iteration's but where BY_256 has it."""
     names = collections.Counter(i.name for i in loop)
     tensor = next((name for name in MMA if names[name]), None)
     loads = collections.Counter(i.bits for i in loop if i.name == "LDG" and "CONSTANT" in i.opcode)
@@ -60,13 +62,17 @@ def read_product_loop(loop, arch):
         return {}
     of_product, of_sum = MMA[tensor](arch)
     for form, (wanted, products, sums) in FORMS.items():
-        blocks = loads[next(iter(wanted))] / next(iter(wanted.values()))
+        blocks = ahead = loads[next(iter(wanted))] / next(iter(wanted.values()))
+        by_256 = BY_256.get(form)
+        if by_256 and loads == by_256[0]:
+            blocks, ahead = by_256[1:]
+            wanted = {bits: n / blocks for bits, n in loads.items()}
         of_panel = blocks * (products * of_product + sums * of_sum)
         panels = names[tensor] / of_panel if blocks else 0
         fits = (form == "f16") == (tensor == "HMMA") and panels in (1, 2) and blocks == int(blocks)
         if fits and loads == {bits: n * blocks for bits, n in wanted.items()}:
             return {f"{form} x{int(panels)}": dict(
-                blocks=int(blocks), instructions=round(len(loop) / blocks, 1),
+                blocks=int(ahead), instructions=round(len(loop) / blocks, 1),
                 mix=per(loop, blocks))}
     raise ValueError(f"a loop of {names[tensor]} {tensor} and loads {dict(loads)}: no form has "
                      "these")
@@ -147,7 +153,8 @@ def read_norm(function, threads, arch):
 
 def read_kernel(function, arch):
     """What is counted of one kernel's code. `straight`: all of it but the loops of which the shape
-    says how often they are run."""
+    says how often they are run, and but products outside of loops: those of a chunk that begins
+    inside 256 k, in place of the loop's."""
     loops, known, products = function.innermost_loops(), [], {}
     for loop in loops:
         if found := read_product_loop(loop, arch):
@@ -164,6 +171,9 @@ def read_kernel(function, arch):
         norm_loops, of_row = read_norm(function, cuda_layer.LAUNCHES[kernel][0], arch)
         known += of_row
     in_known, useful = {i.at for loop in known for i in loop}, function.useful()
+    apart = [i.at for i in useful if i.name in MMA and i.at not in in_known]
+    if apart:
+        in_known.update(i.at for i in useful if min(apart) <= i.at <= max(apart))
     return dict(code_bytes=function.code_bytes, instructions=len(useful), mix=sass.counts(useful),
                 straight=sass.counts([i for i in useful if i.at not in in_known]),
                 products=products, attention=attention, join=join, norm_loops=norm_loops)

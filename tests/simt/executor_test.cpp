@@ -519,7 +519,7 @@ __global__ void barriers_kernel(Work p) {
 
 __global__ void mma_kernel(Work p) {
   int32_t c[4] = {};
-  for (int i = 0; i < p.n; ++i) mma_16x8x32(c, {threadIdx.x, 1, 2, 3}, {4, 5});
+  for (int i = 0; i < p.n; ++i) mma_16x8x32(c, {threadIdx.x, 1, 2, 3}, {4, 5}, 0);
   if (c[0] == 1) p.out[0] = 1;
 }
 

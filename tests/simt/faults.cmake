@@ -363,8 +363,17 @@ simt_fault(d2_of_the_neighbour
   SOURCE kernels/weight_forms.cuh
   KERNELS projections.cu
   TEST projections_test
-  TEXT "load_if(wanted, of_tile + block / kPartsOf256 * kPanelRows)"
-  REPLACEMENT "load_if(wanted, of_tile + (block + 4) / kPartsOf256 * kPanelRows)"
+  TEXT "reinterpret_cast<const Word2*>(d2) + of_256(block)"
+  REPLACEMENT "reinterpret_cast<const Word2*>(d2) + of_256(block + 4)"
+  CAUGHT_BY ${nibbles})
+
+# Of a chunk that begins inside 256 k, too.
+simt_fault(block_before_its_chunk
+  SOURCE kernels/matmul_int8.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "if (kSkips && i < w.skip) continue;"
+  REPLACEMENT ""
   CAUGHT_BY ${nibbles})
 
 # Rows 8 and on with the sums of rows 0 to 7.
@@ -373,7 +382,7 @@ simt_fault(row_sums_of_another_panel
   KERNELS projections.cu
   TEST projections_test
   TEXT "less_sums = less_row_sums(q);"
-  REPLACEMENT "less_sums = less_row_sums(rows.values[slot % kRowsAhead][0]);"
+  REPLACEMENT "less_sums = less_row_sums(rows.values[i % kRowsAhead][0]);"
   CAUGHT_BY "a projection of packed weights of every number of rows")
 
 # The weights of gate by the form of up.
@@ -409,8 +418,8 @@ simt_fault(fifths_of_the_other_lane
   SOURCE kernels/weight_forms.cuh
   KERNELS projections.cu
   TEST projections_test
-  TEXT "load_once_if(wanted, fifths) >> (lane % 2 * 4)"
-  REPLACEMENT "load_once_if(wanted, fifths) >> (4 - lane % 2 * 4)"
+  TEXT "v.fifths >>= lane % 2 * 4;"
+  REPLACEMENT "v.fifths >>= 4 - lane % 2 * 4;"
   CAUGHT_BY ${nibbles})
 
 # ---- 6-bit weights ----

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "engine/cpu/kernels.h"
@@ -155,6 +156,8 @@ struct Int8Matrix {
         type(type),
         bytes(random_bytes(size_t(n_out) * n_in, seed, scale)),
         on_device(matrix()) {}
+  Int8Matrix(int n_out, int n_in, DType type, std::vector<std::byte> bytes)
+      : n_out(n_out), n_in(n_in), type(type), bytes(std::move(bytes)), on_device(matrix()) {}
 
   Matrix matrix() const { return {type, n_out, n_in, bytes.data()}; }
   kernels::TilesI8 tiles() const { return on_device.tiles(); }

@@ -100,9 +100,13 @@ struct Words {
 
 __global__ void words_kernel(Words p) {
   const unsigned i = threadIdx.x;
-  const Word4 all = load_once(p.in + i), some = load_once_if(i % 3 == 0, p.in + i);
+  const Word4 all = load_once(p.in + i);
+  Word4 some{0, 0, 1000, 0};
+  load_once_if(i % 3 == 0, p.in + i, some);
   p.out[i] = {all.x, all.y, some.z, some.w};
-  p.one[i] = load_once_if(i % 5 == 0, &p.in[i].y);
+  uint32_t one = 2000;
+  load_once_if(i % 5 == 0, &p.in[i].y, one);
+  p.one[i] = one;
   p.zeros[i] = leading_zeros(i == 63 ? 0x80000000u : i);
   p.places[i] = last_places_of_byte(0x80ff017fu + i, static_cast<int>(i % 4));
 }
@@ -123,9 +127,9 @@ TEST_CASE("intrinsics: loads, wanted and not; leading zeros; bytes") {
     const bool wanted = i % 3 == 0;
     CHECK(out[i].x == i + 1);
     CHECK(out[i].y == i + 2);
-    CHECK(out[i].z == (wanted ? i + 3 : 0));
+    CHECK(out[i].z == (wanted ? i + 3 : 1000));
     CHECK(out[i].w == (wanted ? i + 4 : 0));
-    CHECK(ones[i] == (i % 5 == 0 ? i + 2 : 0));
+    CHECK(ones[i] == (i % 5 == 0 ? i + 2 : 2000));
     CHECK(counts[i] == std::countl_zero(i == 63 ? 0x80000000u : i));
     CHECK(std::bit_cast<float>(bytes[i]) ==
           8388608.0f + ((0x80ff017fu + i) >> (8 * (i % 4)) & 255));
@@ -175,9 +179,9 @@ struct Multiply {
 
 __global__ void multiply_kernel(Multiply p) {
   const unsigned lane = threadIdx.x;
-  int32_t sum[4] = {1, 2, 3, 4};
+  int32_t sum[4];
   float product[4] = {1.0f, 2.0f, 3.0f, 4.0f};
-  mma_16x8x32(sum, p.a8[lane], p.b8[lane]);
+  mma_16x8x32(sum, p.a8[lane], p.b8[lane], 5);
   mma_16x8x16(product, p.a16[lane], p.b16[lane]);
   for (int i = 0; i < 4; ++i) {
     p.sums[4 * lane + i] = sum[i];
@@ -227,7 +231,7 @@ TEST_CASE("intrinsics: matrix products, each operand where its lane has it") {
   const auto product = products.read();
   for (int i = 0; i < 128; ++i) {
     const int lane = i / 4, row = lane / 4 + 8 * (i % 4 / 2), column = 2 * (lane % 4) + i % 2;
-    int32_t expected[2] = {1 + i % 4, 1 + i % 4};
+    int32_t expected[2] = {5, 1 + i % 4};
     for (int k = 0; k < 32; ++k) expected[0] += a8[row][k] * b8[k][column];
     for (int k = 0; k < 16; ++k) expected[1] += a8[row][k] * b8[k][column];
     CHECK(sum[static_cast<size_t>(i)] == expected[0]);

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "int8_rig.h"
 
@@ -227,6 +228,25 @@ TEST_CASE("a projection of packed weights of every number of rows") {
     const std::vector<float> x = odd_rows(16, 1280, 52);
     for (int n_rows = 1; n_rows <= 16; ++n_rows) check_project({&w}, x, n_rows, 50);
   }
+}
+
+// Of an output every 16th d or dmin, of 17 in a row: infinities stay what they are, and where they
+// are before a chunk that begins inside their 256 k nothing comes of them.
+TEST_CASE("a projection of Q4_K with scales that are not finite") {
+  constexpr uint16_t kInfinite = 0x7c00, kNot = 0x7e00;
+  const int n_in = 4352, n_out = 40;
+  std::vector<std::byte> bytes =
+      tiny_blocks(DType::kQ4_K, size_t(n_out) * n_in, 0.1f, std::mt19937_64(5));
+  auto* blocks = reinterpret_cast<BlockQ4_K*>(bytes.data());
+  for (size_t i = 0; i < bytes.size() / sizeof(BlockQ4_K); i += 16) {
+    (i % 3 == 0 ? blocks[i].dmin : blocks[i].d) = i % 5 == 0 ? kNot : kInfinite;
+  }
+  const Int8Matrix w(n_out, n_in, DType::kQ4_K, bytes);
+  std::vector<float> x = random_floats(16 * n_in, 54);
+  for (float& v : x) v = std::fabs(v);  // an infinity of one sign
+  const std::vector<float> y = project({&w}, x, 1, n_out);
+  CHECK(std::count_if(y.begin(), y.end(), [](float v) { return std::isinf(v); }) > 0);
+  for (int n_rows : {1, 8, 9}) check_project({&w}, x, n_rows, n_out);
 }
 
 TEST_CASE("q, k and v of three types side by side") {
