@@ -57,6 +57,7 @@ LAUNCHES = {
     "attend_chunks_kernel": (256, 45312), "attend_side_by_side_kernel": (64, 3072),
     "combine_chunks_kernel": (128, 6208),
     "exit_logits_kernel": (256, 2048), "exit_logits_q8_0_kernel": (256, 2048),
+    "tell_decision_kernel": (32, 0),
     "peak_chunks_kernel": (256, 0), "join_peaks_kernel": (256, 18496),
     "silu_quantize_kernel": (128, 0), "softmax_peak_kernel": (512, 32832),
     "add_silu_kernel": (128, 0),

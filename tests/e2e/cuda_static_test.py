@@ -4,6 +4,7 @@ hand can follow them, and from what is recorded."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,18 @@ NORM = ["S2R R0, SR_TID.X", "LDG.E.128 R4, [R2]", ".L_x_0:", *COPY * 4, "@P0 BRA
         ".L_x_1:", *COPY, "@P0 BRA `(.L_x_1)", ".L_x_2:", *SUM * 8, "@P0 BRA `(.L_x_2)", ".L_x_3:",
         *SUM, "@P0 BRA `(.L_x_3)", "MUFU.SQRT R0, R0", ".L_x_4:", *QUANTIZE, "@P0 BRA `(.L_x_4)",
         ".L_x_5:", "STG.E [R2], RZ", "@P0 BRA `(.L_x_5)", "EXIT"]
+
+
+class Launches(unittest.TestCase):
+    def test_every_kernel_that_decodes_has_one(self):
+        kernels = pathlib.Path(__file__).resolve().parents[2] / "kernels"
+        read = [source for source in sorted(kernels.glob("*.cu"))
+                if source.stem not in cuda_static.NOT_DECODING
+                and not source.stem.startswith("prefill_")]
+        names = [name for source in read for name in
+                 re.findall(r"__global__[^;{]*?\b(\w+_kernel)\s*\(", source.read_text())]
+        self.assertGreater(len(names), 20)
+        self.assertEqual([name for name in names if name not in cuda_layer.LAUNCHES], [])
 
 
 class Listings(unittest.TestCase):
