@@ -1,6 +1,7 @@
 #include "cli/spec_bench.h"
 
 #include <algorithm>
+#include <exception>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -151,11 +152,15 @@ int run_spec_bench(SpecBenchFlags& given) {
   LoadedModel model(options.model, terminal_watcher());
   SpecBench bench(options, model, std::move(questions));
   bench.run();
-  // The file first: what was measured must not be lost with a stdout that takes nothing.
-  if (!options.json.empty()) {
-    write_file(options.json, dump(bench.json(), 1) + "\n");
+  // What was measured must not be lost where one of the two takes nothing.
+  std::exception_ptr untold;
+  try {
+    write_stdout(bench.report());
+  } catch (const Error&) {
+    untold = std::current_exception();
   }
-  write_stdout(bench.report());
+  if (!options.json.empty()) write_file(options.json, dump(bench.json(), 1) + "\n");
+  if (untold) std::rethrow_exception(untold);
   return bench.n_differing() == 0 ? 0 : 1;
 }
 

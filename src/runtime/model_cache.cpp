@@ -194,8 +194,12 @@ std::vector<CachedModel> unfinished_of(const HubName& repository) {
   }
   std::vector<CachedModel> models;
   for (auto& [of, model] : found) {
-    if (model.whole) continue;  // no download that was cut off
     std::ranges::sort(model.files);
+    // One that was cut off between two of its files has no part of a file.
+    const std::string& first = model.files.front();
+    model.whole =
+        model.whole && !is_later_part(first) && model.files.size() == files_of_model(first).size();
+    if (model.whole) continue;  // no download that was cut off
     model.hub = repository;
     model.hub->quantization = without_part(model.files.front()).substr(folder.size() + 1);
     model.quantization = quantization_of(model.hub->quantization);

@@ -54,20 +54,40 @@ bool is_text_schema(const Json& schema) {
          all("anyOf", is_text_schema);
 }
 
-// Arguments are an object, whatever else a schema would let them be: it says so from here on. A
-// reference stands alone, and what it leads to has a type of its own.
+using Keyword = ChatValue::Dict::value_type;
+
+// Arguments are an object, whatever else a schema would let them be: it says so from here on, and
+// branches that are something else go.
 std::string schema_of_arguments(const Fields& function, const ChatValue& ordered) {
   const Json& parameters = *function.find("parameters");
   ChatValue::Dict schema = *ordered.dict();
-  const auto names = [](const Json& type) {
-    return type == "object" || (type.is_array() && std::ranges::count(type, Json("object")) > 0);
+  const auto is_other = [](const ChatValue& branch) {
+    const ChatValue* type = branch.find("type");
+    return type && type->text() && *type->text() != "object";
   };
-  if (const auto type = parameters.find("type"); type != parameters.end()) {
-    if (!names(*type)) function.refuse("parameters", "a JSON schema of an object");
-    std::ranges::find(schema, "type", &ChatValue::Dict::value_type::first)->second = "object";
-  } else if (!parameters.contains("$ref")) {
-    schema.insert(schema.begin(), {"type", "object"});
+  for (const char* key : {"anyOf", "oneOf"}) {
+    const auto at = std::ranges::find(schema, key, &Keyword::first);
+    if (at == schema.end()) continue;
+    if (auto* branches = std::get_if<ChatValue::List>(&at->second.value)) {
+      std::erase_if(*branches, is_other);
+    }
   }
+  if (const auto type = parameters.find("type"); type != parameters.end()) {
+    const bool listed = type->is_array() && std::ranges::count(*type, Json("object")) > 0;
+    if (*type != "object" && !listed) {
+      const std::string name = function.name("parameters.type");
+      throw ApiError(400, name + ": expected object, found " + json_text(*type), name);
+    }
+    std::ranges::find(schema, "type", &Keyword::first)->second = "object";
+    return json_of(std::move(schema));
+  }
+  // Beside a reference there may be nothing.
+  const auto reference = std::ranges::find(schema, "$ref", &Keyword::first);
+  if (reference != schema.end() && !parameters.contains("allOf")) {
+    ChatValue::List alone = {ChatValue::Dict{std::move(*reference)}};
+    *reference = {"allOf", std::move(alone)};
+  }
+  schema.insert(schema.begin(), {"type", "object"});
   return json_of(std::move(schema));
 }
 

@@ -51,7 +51,8 @@ class JsonEnd {
   int depth() const { return depth_; }
   // JSON has this byte there next.
   bool fits(char c) const {
-    return in_string_ || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+    if (in_string_) return static_cast<unsigned char>(c) >= ' ';
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
            std::string_view(" \t\r\n{}[]:,\"-+.E").find(c) != std::string_view::npos;
   }
 

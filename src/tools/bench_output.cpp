@@ -148,11 +148,15 @@ void BenchOutput::write(const Json& found, const std::vector<Json>& records) {
   Json document = {{"specbound", SPECBOUND_VERSION}, {"command", command_}};
   document.update(found);
   const std::string whole = dump(document, 2) + '\n';
+  try {
+    if (format_ == BenchFormat::kJson) write_stdout(whole);
+    if (format_ == BenchFormat::kCsv) write_stdout(csv_text(records));
+    if (format_ == BenchFormat::kJsonLines) write_stdout(json_lines(records));
+  } catch (const Error&) {
+    untold_ = std::current_exception();
+  }
   if (!file_.empty()) write_file(file_, whole);
   if (untold_) std::rethrow_exception(untold_);
-  if (format_ == BenchFormat::kJson) write_stdout(whole);
-  if (format_ == BenchFormat::kCsv) write_stdout(csv_text(records));
-  if (format_ == BenchFormat::kJsonLines) write_stdout(json_lines(records));
 }
 
 }  // namespace specbound

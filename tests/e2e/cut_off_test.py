@@ -53,12 +53,13 @@ class CutOff(HubCase):
             with open(path, "rb") as file:
                 self.hub.files["own/stories"][os.path.basename(path)] = file.read()
         first = len(self.hub.files["own/stories"]["s-Q4_K_M-00001-of-00003.gguf"])
-        self.hub.cut = [1 << 30, 100, 0, 0, 0, 0]
-        self.refuse("pull", NAME, says=("are kept",))
-        self.hub.cut = []
-        self.assertEqual(self.listed(), [(NAME + ":Q4_K_M", first + 100, False)])
-        self.run_it("rm", NAME, "--yes")
-        self.assertEqual(self.left(), [])
+        for came in (100, 0):
+            self.hub.cut = [1 << 30, came, 0, 0, 0, 0]
+            self.refuse("pull", NAME, says=())
+            self.hub.cut = []
+            self.assertEqual(self.listed(), [(NAME + ":Q4_K_M", first + came, False)])
+            self.run_it("rm", NAME, "--yes")
+            self.assertEqual(self.left(), [])
 
 
 if __name__ == "__main__":

@@ -97,6 +97,10 @@ TEST_CASE("reply parser: what is no call is text, byte for byte") {
                            "\n</tool_call>\nSorry:\n";
   CHECK(parsed(style, open + R"(<tool_call>{"name": "clock"}</tool_call>)") ==
         "|" + open + "|clock({})");
+  const std::string quote =
+      "<tool_call>{\"name\": \"x\", \"arguments\": {\"a\": \"b}}\n</tool_call>\n";
+  CHECK(parsed(style, quote + R"(<tool_call>{"name": "clock"}</tool_call>)") ==
+        "|" + quote + "|clock({})");
   const std::string tags = "<tool_call>\n<function=clock>\n</tool_call>\n";
   CHECK(parsed(options(kXml), tags + "<tool_call>\n<function=clock>\n</function>\n</tool_call>") ==
         "|" + tags + "|clock({})");
