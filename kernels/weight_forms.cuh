@@ -350,8 +350,7 @@ SPECBOUND_DEVICE Word2 first_half(const Word2& x) {
 // c (of one tile and panel) += the exact integer sums of a block, scaled; less the mins, where
 // `less_sums` is -xsum of the rows 2t and 2t + 1. With scales s0 and s1 of each 16 k the sum is
 // s1 * (all of it) + (s0 - s1) * (that of the first 16): two products of whole blocks, exact as
-// int8_formula.h has it. Of one row those of rows 2t + 1 are
-// left out.
+// int8_formula.h has it. Of one row those of rows 2t + 1 are left out.
 template <class Form, bool kOneRow = false>
 SPECBOUND_DEVICE void add_block(const Word4& weights, const BlockFactors& of, const Word2& x,
                                 const Word2& dx, const Float2& less_sums, float (&acc)[4]) {
