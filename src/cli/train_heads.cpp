@@ -134,10 +134,10 @@ class Training {
   }
 
  private:
-  // For the same command once more.
+  // For the same command once more. Time is something to go on from where it is what is given out.
   void keep(TrainingFolder& folder, bool resumed) const {
-    const bool begun = learnt_ > 0 || fs::exists(folder.texts()) || fs::exists(folder.spent());
-    if (!resumed && !begun) return;
+    const bool begun = learnt_ > 0 || fs::exists(folder.texts());
+    if (!resumed && !begun && !(flags_.minutes > 0 && fs::exists(folder.spent()))) return;
     folder.keep();
     say("what there is so far is kept in " + terminal_text(flags_.folder) +
         ": the same command goes on from there, with --fresh it starts over");
