@@ -33,9 +33,10 @@ foreach(arch 75 80 86 89 90 120)
     ${own_kernels} $<TARGET_OBJECTS:gpu_test_objects>)
 endforeach()
 
-# The text itself, of what decoding runs and of the tests' own kernels, for tests/ptx.
+# The text itself, of what decoding runs, of prefill's attention and of the tests' own kernels, for
+# tests/ptx.
 set(text_sources ${kernel_sources} ${own_kernels})
-list(FILTER text_sources EXCLUDE REGEX "/(prefill_[a-z]+|training)[.]cu$")
+list(FILTER text_sources EXCLUDE REGEX "/(prefill_gemm|training)[.]cu$")
 foreach(arch 75 80)
   add_library(kernels_ptx${arch} OBJECT EXCLUDE_FROM_ALL ${text_sources})
   set_target_properties(kernels_ptx${arch} PROPERTIES CUDA_PTX_COMPILATION ON

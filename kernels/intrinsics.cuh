@@ -387,6 +387,55 @@ SPECBOUND_DEVICE int count_bits(uint32_t bits) {
 #endif
 }
 
+// ---- shared memory ----
+
+// 16 bytes on their way to shared memory: there for this thread behind wait_for_copies(), for the
+// others behind a barrier after that. sm_75 has no such copies, it loads and stores.
+SPECBOUND_DEVICE void copy_later(Word4* to, const Word4* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(__cvta_generic_to_global(from))
+               : "memory");
+#elif defined(__CUDACC__)
+  *to = *from;
+#else
+  simt::copies().push_back([=] { *to = *from; });
+#endif
+}
+
+SPECBOUND_DEVICE void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#elif !defined(__CUDACC__)
+  for (const auto& copy : simt::copies()) copy();
+  simt::copies().clear();
+#endif
+}
+
+// Four matrices of 8 by 8 halves in shared memory, lane i naming row i % 8 of matrix i / 8, as
+// operands b of mma_16x8x16: word j of lane 4 g + t is column g of matrix j, rows 2t and 2t + 1.
+SPECBOUND_DEVICE Word4 load_transposed(const Word4* row SPECBOUND_WHERE) {
+#ifdef __CUDACC__
+  Word4 w;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))));
+  return w;
+#else
+  const Word4* rows[kWarp];
+  simt::exchange(row, rows, file, line);
+  const int column = lane_index() / 4, first = 2 * (lane_index() % 4);
+  const auto word = [&](int matrix) {
+    const auto half = [&](int r) {
+      return uint32_t{reinterpret_cast<const uint16_t*>(rows[8 * matrix + r])[column]};
+    };
+    return half(first) | half(first + 1) << 16;
+  };
+  return {word(0), word(1), word(2), word(3)};
+#endif
+}
+
 // ---- tensor cores ----
 //
 // Lane 4 g + t holds, of the 16 x K matrix a: rows g and g + 8; of the K x 8 matrix b: column g; of

@@ -1,5 +1,6 @@
 // Attention of a prefill chunk on tensor cores: a block takes 64 rows of one head, 16 a warp,
-// through all keys that they see, in tiles at absolute positions.
+// through all keys that they see, in tiles at absolute positions. The next keys are on their way
+// while values are added up, these while scores are formed.
 #include "prefill_attention.h"
 
 #include "finish_head.cuh"
@@ -84,40 +85,75 @@ __global__ void __launch_bounds__(kThreads) store_heads_kernel(PrefillArguments 
 
 // ---- prefill_attention ----
 
+// A tile of keys and one of values lie in shared memory as in the cache, in pieces of eight halves.
 template <int D>
 struct Shape {
   static constexpr int kKeys = D > 128 ? 32 : 64;  // of a tile
-  static constexpr int kKeyStride = kKeys + 8;  // words; 8 mod 16, so that a warp's reads of four
-  static constexpr int kValueStride = D + 8;    // rows by eight columns are in different banks
-  static constexpr int kKeyWords = D / 2 * kKeyStride, kValueWords = kKeys / 2 * kValueStride;
-  static constexpr size_t kSharedBytes = (kKeyWords + kValueWords + 2 * kWarps) * sizeof(uint32_t);
+  static constexpr int kKeyBlockPieces = 2 * D;    // of 16 keys
+  static constexpr int kKeyPieces = kKeys / 16 * kKeyBlockPieces;
+  static constexpr int kValuePieces = D / 8;  // of a value; kept one more apart, which is odd, so
+  static constexpr int kValueStride = kValuePieces + 1;  // that eight rows are in different banks
+  static constexpr size_t kSharedBytes =
+      (kKeyPieces + kKeys * kValueStride) * sizeof(Word4) + kWarps * sizeof(Word2);
 };
 
-// Two rows of eight halves as eight words, the first row in the lower halves.
-SPECBOUND_DEVICE void store_pairs(const Word4& a, const Word4& b, uint32_t* to) {
-  const uint32_t lower = 0xffffu, upper = 0xffff0000u;
-  auto* four = reinterpret_cast<Word4*>(to);
-  four[0] = {(a.x & lower) | b.x << 16, a.x >> 16 | (b.x & upper), (a.y & lower) | b.y << 16,
-             a.y >> 16 | (b.y & upper)};
-  four[1] = {(a.z & lower) | b.z << 16, a.z >> 16 | (b.z & upper), (a.w & lower) | b.w << 16,
-             a.w >> 16 | (b.w & upper)};
+// Where piece i of 16 keys lies: those of every other four dimensions the other way around, so that
+// eight dimensions of eight keys are in different banks.
+SPECBOUND_DEVICE int place_of_piece(int i) {
+  return i ^ (i / 8 & 1);
 }
 
-// Keys begin.. of `k` (n_ctx/16, head_dim, 16) as (D/2, kKeys) words of two dimensions each.
-template <int D>
-SPECBOUND_DEVICE void stage_keys(const uint16_t* k, int head_dim, int begin, uint32_t* staged) {
-  const auto* from = reinterpret_cast<const Word4*>(k + static_cast<size_t>(begin) * head_dim);
+// f(16 keys of the tile, piece of these, its place) of all that this thread copies.
+template <int D, class F>
+SPECBOUND_DEVICE void for_each_key_piece(F f) {
+  constexpr int kPieces = Shape<D>::kKeyBlockPieces;
+  const int thread = static_cast<int>(threadIdx.x), place = place_of_piece(thread);
 #pragma unroll
-  for (int block = 0; block < Shape<D>::kKeys / 16; ++block) {
-    for (int i = static_cast<int>(threadIdx.x); i < D; i += kThreads) {
-      const int pair = i / 2, half = i % 2;
-      const bool there = 2 * pair < head_dim;
-      const Word4* at = from + (block * head_dim + 2 * pair) * 2 + half;
-      const Word4 first = there ? at[0] : Word4{0, 0, 0, 0};
-      const Word4 second = there ? at[2] : Word4{0, 0, 0, 0};
-      store_pairs(first, second, staged + pair * Shape<D>::kKeyStride + 16 * block + 8 * half);
+  for (int first = 0; first < kPieces; first += kThreads) {
+    if (kPieces % kThreads != 0 && first + thread >= kPieces) continue;
+#pragma unroll
+    for (int block = 0; block < Shape<D>::kKeys / 16; ++block) {
+      f(block, first + thread, block * kPieces + first + place);
     }
   }
+}
+
+// Keys begin.. of `k` (n_ctx/16, head_dim, 16).
+template <int D>
+SPECBOUND_DEVICE void fetch_keys(const uint16_t* k, int head_dim, int begin, Word4* keys) {
+  const auto* from = reinterpret_cast<const Word4*>(k + static_cast<size_t>(begin) * head_dim);
+  for_each_key_piece<D>([&](int block, int i, int place) {
+    if (i < 2 * head_dim) copy_later(keys + place, from + block * 2 * head_dim + i);
+  });
+}
+
+// Zero where there are no dimensions.
+template <int D>
+SPECBOUND_DEVICE void pad_keys(int head_dim, Word4* keys) {
+  for_each_key_piece<D>([&](int, int i, int place) {
+    if (i >= 2 * head_dim) keys[place] = Word4{0, 0, 0, 0};
+  });
+}
+
+// f(key of the tile, piece of its value) of all that this thread copies.
+template <int D, int kUnrolled, class F>
+SPECBOUND_DEVICE void for_each_value_piece(int head_dim, F f) {
+  constexpr int kPieces = Shape<D>::kValuePieces, kAtOnce = kThreads / kPieces;
+  const int thread = static_cast<int>(threadIdx.x), key = thread / kPieces, i = thread % kPieces;
+  if (8 * i >= head_dim || key >= kAtOnce) return;
+#pragma unroll kUnrolled
+  for (int first = 0; first < Shape<D>::kKeys; first += kAtOnce) {
+    if (Shape<D>::kKeys % kAtOnce == 0 || first + key < Shape<D>::kKeys) f(first + key, i);
+  }
+}
+
+// Values begin.. of `v` (n_ctx, head_dim).
+template <int D>
+SPECBOUND_DEVICE void fetch_values(const uint16_t* v, int head_dim, int begin, Word4* values) {
+  const auto* from = reinterpret_cast<const Word4*>(v + static_cast<size_t>(begin) * head_dim);
+  for_each_value_piece<D, Shape<D>::kKeys>(head_dim, [&](int key, int i) {
+    copy_later(values + key * Shape<D>::kValueStride + i, from + key * (head_dim / 8) + i);
+  });
 }
 
 SPECBOUND_DEVICE bool finite_halves(uint32_t word) {
@@ -130,34 +166,27 @@ SPECBOUND_DEVICE Word2 keys_below(int n) {
   return {bits(n), bits(n - 32)};
 }
 
-// Values begin.. of `v` (n_ctx, head_dim) as (kKeys/2, D) words of two positions each. Eight of
-// which one is not finite become zero: a weight of zero must not meet that. Returns the keys where
-// this thread found one; past the pass's last position memory may hold anything.
+// Of a tile that not all rows see whole: eight halves of which one is not finite become zero, since
+// a weight of zero must not meet that; past the pass's last position memory may hold anything.
+// Returns the keys where the warp found one among what it copied.
 template <int D>
-SPECBOUND_DEVICE Word2 stage_values(const uint16_t* v, int head_dim, int begin, uint32_t* staged) {
-  constexpr int kEights = D / 8;
+SPECBOUND_DEVICE Word2 clear_bad_values(int head_dim, Word4* values) {
   Word2 bad{0, 0};
-#pragma unroll 2
-  for (int i = static_cast<int>(threadIdx.x); i < Shape<D>::kKeys / 2 * kEights; i += kThreads) {
-    const int pair = i / kEights, eight = i % kEights;
-    Word4 rows[2];
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int key = 2 * pair + e;
-      rows[e] = Word4{0, 0, 0, 0};
-      if (8 * eight >= head_dim) continue;
-      const Word4 eight_values = *reinterpret_cast<const Word4*>(
-          v + static_cast<size_t>(begin + key) * head_dim + 8 * eight);
-      if (finite_halves(eight_values.x) && finite_halves(eight_values.y) &&
-          finite_halves(eight_values.z) && finite_halves(eight_values.w)) {
-        rows[e] = eight_values;
-      } else {
-        const uint32_t bit = 1u << key % 32;
-        bad.x |= key < 32 ? bit : 0;
-        bad.y |= key < 32 ? 0 : bit;
-      }
+  for_each_value_piece<D, 1>(head_dim, [&](int key, int i) {
+    Word4& eight = values[key * Shape<D>::kValueStride + i];
+    if (finite_halves(eight.x) && finite_halves(eight.y) && finite_halves(eight.z) &&
+        finite_halves(eight.w)) {
+      return;
     }
-    store_pairs(rows[0], rows[1], staged + pair * Shape<D>::kValueStride + 8 * eight);
+    eight = Word4{0, 0, 0, 0};
+    const uint32_t bit = 1u << key % 32;
+    bad.x |= key < 32 ? bit : 0;
+    bad.y |= key < 32 ? 0 : bit;
+  });
+#pragma unroll
+  for (int step = 16; step >= 1; step /= 2) {
+    bad.x |= shuffle_xor(bad.x, step);
+    bad.y |= shuffle_xor(bad.y, step);
   }
   return bad;
 }
@@ -173,17 +202,12 @@ struct Rows {
   bool spoiled[2];           // by a value that is not finite
 };
 
-// Does row r see any of keys begin..?
-template <int D>
-SPECBOUND_DEVICE bool sees_tile(const Rows<D>& rows, int r, int begin) {
-  return begin <= rows.pos[r] && begin + Shape<D>::kKeys > rows.first[r];
-}
-
 // Scores of a tile of keys: the rest of q first, whose products are small, then its upper half.
 template <int D, int N>
-SPECBOUND_DEVICE void tile_scores(const Word4* q, const uint32_t* keys, float (&score)[N][4]) {
-  constexpr int kStride = Shape<D>::kKeyStride;
-  const int lane = lane_index(), g = lane / 4, t = lane % 4;
+SPECBOUND_DEVICE void tile_scores(const Word4* q, const Word4* keys, float (&score)[N][4]) {
+  const int lane = lane_index();
+  // Matrices of 8 keys: dimensions 0-7 and 8-15 of the first 8, then of the second.
+  const Word4* mine = keys + place_of_piece(2 * (lane % 16) + lane / 16);
 #pragma unroll
   for (int n = 0; n < N; ++n) {
 #pragma unroll
@@ -194,10 +218,11 @@ SPECBOUND_DEVICE void tile_scores(const Word4* q, const uint32_t* keys, float (&
 #pragma unroll 2
     for (int block = 0; block < D / 16; ++block) {
       const Word4 a = q[(2 * block + part) * kWarp + lane];
-      const uint32_t* b = keys + (8 * block + t) * kStride + g;
 #pragma unroll
-      for (int n = 0; n < N; ++n) {
-        mma_16x8x16(score[n], a, Word2{b[8 * n], b[8 * n + 4 * kStride]});
+      for (int n = 0; n < N; n += 2) {
+        const Word4 b = load_transposed(mine + n / 2 * Shape<D>::kKeyBlockPieces + 32 * block);
+        mma_16x8x16(score[n], a, Word2{b.x, b.y});
+        mma_16x8x16(score[n + 1], a, Word2{b.z, b.w});
       }
     }
   }
@@ -213,9 +238,10 @@ SPECBOUND_DEVICE void for_each_score(F f) {
   }
 }
 
-// Scores of keys begin.. become weights; what the rows have so far must be multiplied by `old`.
+// Scores of keys begin.. become weights; what the rows have so far must be multiplied by `old`: 1
+// where a row sees none of them. `whole`: all rows of the block see all of them.
 template <int D, int N>
-SPECBOUND_DEVICE void tile_weights(const Heads& heads, int begin, Rows<D>& rows,
+SPECBOUND_DEVICE void tile_weights(const Heads& heads, int begin, bool whole, Rows<D>& rows,
                                    float (&score)[N][4], float (&old)[2]) {
   const int first = begin + 2 * (lane_index() % 4);
   float largest[2] = {-infinity(), -infinity()}, sum[2] = {0.0f, 0.0f};
@@ -223,13 +249,13 @@ SPECBOUND_DEVICE void tile_weights(const Heads& heads, int begin, Rows<D>& rows,
   if (heads.softcap > 0) {
     for_each_score<N>([&](int n, int e) { score[n][e] = softcap(score[n][e], heads.softcap); });
   }
-  if (heads.window > 0) {
+  if (!whole) {
     for_each_score<N>([&](int n, int e) {
-      if (first + 8 * n + e % 2 < rows.first[e / 2]) score[n][e] = -infinity();
+      const int key = first + 8 * n + e % 2;
+      if (key < rows.first[e / 2] || key > rows.pos[e / 2]) score[n][e] = -infinity();
     });
   }
   for_each_score<N>([&](int n, int e) {
-    if (first + 8 * n + e % 2 > rows.pos[e / 2]) score[n][e] = -infinity();
     if (score[n][e] > largest[e / 2]) largest[e / 2] = score[n][e];  // NaN is passed over
   });
 #pragma unroll
@@ -240,7 +266,10 @@ SPECBOUND_DEVICE void tile_weights(const Heads& heads, int begin, Rows<D>& rows,
       if (other > largest[r]) largest[r] = other;
     }
     if (rows.largest[r] > largest[r]) largest[r] = rows.largest[r];
-    old[r] = exp_formula(rows.largest[r] - largest[r]);
+    const float before = rows.largest[r];
+    rows.largest[r] = largest[r];
+    if (largest[r] == -infinity()) largest[r] = 0.0f;  // no key seen so far
+    old[r] = exp_formula(before - largest[r]);
   }
   for_each_score<N>([&](int n, int e) {
     score[n][e] = exp_formula(score[n][e] - largest[e / 2]);  // 0 for keys that are not seen
@@ -250,18 +279,16 @@ SPECBOUND_DEVICE void tile_weights(const Heads& heads, int begin, Rows<D>& rows,
   for (int r = 0; r < 2; ++r) {
 #pragma unroll
     for (int step = 1; step <= 2; step *= 2) sum[r] = sum[r] + shuffle_xor(sum[r], step);
-    if (!sees_tile(rows, r, begin)) continue;
     rows.sum[r] = fused(rows.sum[r], old[r], sum[r]);
-    rows.largest[r] = largest[r];
   }
 }
 
 // out = old out + weights V: first with what the upper halves of the weights left.
 template <int D, int N>
-SPECBOUND_DEVICE void add_tile(int begin, const float (&weight)[N][4], const float (&old)[2],
-                               const uint32_t* values, Rows<D>& rows) {
-  constexpr int kStride = Shape<D>::kValueStride;
-  const int lane = lane_index(), g = lane / 4, t = lane % 4;
+SPECBOUND_DEVICE void add_tile(int head_dim, const float (&weight)[N][4], const float (&old)[2],
+                               const Word4* values, Rows<D>& rows) {
+  // Matrices of 8 keys each, 8 dimensions.
+  const Word4* mine = values + lane_index() * Shape<D>::kValueStride;
   Word4 upper[N / 2], rest[N / 2];
 #pragma unroll
   for (int block = 0; block < N / 2; ++block) {
@@ -279,23 +306,44 @@ SPECBOUND_DEVICE void add_tile(int begin, const float (&weight)[N][4], const flo
   }
 #pragma unroll
   for (int n = 0; n < D / 8; ++n) {
-    const uint32_t* b = values + t * kStride + 8 * n + g;
+    // Also so that not all values are on their way to registers at once: there are too few.
+    if (n % 4 == 0 && 8 * n >= head_dim) break;
     Word2 v[N / 2];
     float c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-    for (int block = 0; block < N / 2; ++block) {
-      v[block] = {b[8 * block * kStride], b[(8 * block + 4) * kStride]};
+    for (int block = 0; block < N / 2; block += 2) {
+      const Word4 b = load_transposed(mine + 16 * block * Shape<D>::kValueStride + n);
+      v[block] = {b.x, b.y};
+      v[block + 1] = {b.z, b.w};
     }
 #pragma unroll
     for (int block = 0; block < N / 2; ++block) mma_16x8x16(c, rest[block], v[block]);
 #pragma unroll
     for (int block = 0; block < N / 2; ++block) mma_16x8x16(c, upper[block], v[block]);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const float sum = fused(rows.out[n][e], old[e / 2], c[e]);
-      rows.out[n][e] = sees_tile(rows, e / 2, begin) ? sum : rows.out[n][e];
-    }
+    for (int e = 0; e < 4; ++e) rows.out[n][e] = fused(rows.out[n][e], old[e / 2], c[e]);
   }
+}
+
+// Which rows see bad keys (kWarps) of the tile from `begin` on.
+template <int D>
+SPECBOUND_DEVICE void find_spoiled(const Word2* bad_keys, int begin, Rows<D>& rows) {
+  Word2 bad{0, 0};
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i) {
+    bad.x |= bad_keys[i].x;
+    bad.y |= bad_keys[i].y;
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const Word2 before = keys_below(rows.first[r] - begin);
+    const Word2 until = keys_below(rows.pos[r] + 1 - begin);
+    rows.spoiled[r] |= ((bad.x & until.x & ~before.x) | (bad.y & until.y & ~before.y)) != 0;
+  }
+}
+
+SPECBOUND_DEVICE bool finite(float x) {
+  return (bits_of(x) & 0x7f800000u) != 0x7f800000u;
 }
 
 template <int D>
@@ -309,9 +357,11 @@ __global__ void __launch_bounds__(kThreads, 2) prefill_attention_kernel(PrefillA
   const int head = static_cast<int>(blockIdx.y), lane = lane_index();
   const int kv_head = head / (heads.n_heads / heads.n_kv_heads);
   const size_t of_head = static_cast<size_t>(kv_head) * heads.kv.n_ctx * n;
-  auto* keys = block_shared<uint32_t>();
-  uint32_t* values = keys + S::kKeyWords;
-  auto* bad_keys = reinterpret_cast<Word2*>(values + S::kValueWords);  // (kWarps)
+  const auto* k = static_cast<const uint16_t*>(heads.kv.k) + of_head;
+  const auto* v = static_cast<const uint16_t*>(heads.kv.v) + of_head;
+  auto* keys = block_shared<Word4>();
+  Word4* values = keys + S::kKeyPieces;
+  auto* bad_keys = reinterpret_cast<Word2*>(values + S::kKeys * S::kValueStride);  // (kWarps)
 
   // Positions of the last row of the pass, the block, and the warp (-1: it has none).
   const int last = pos + n_rows - 1, warp_row = block_row + warp_index() * kQueryTile;
@@ -336,40 +386,46 @@ __global__ void __launch_bounds__(kThreads, 2) prefill_attention_kernel(PrefillA
     }
   }
 
-  // Whole tiles that the first row does not see are seen by none.
+  // Tiles before the first that the first row sees are seen by none.
   const int block_first = first_key(heads, pos + block_row) / S::kKeys * S::kKeys;
   const int warp_first = first_key(heads, pos + warp_row);
+  const int block_window = first_key(heads, block_end);
+  pad_keys<D>(n, keys);
+  fetch_keys<D>(k, n, block_first, keys);
   for (int begin = block_first; begin <= block_last; begin += S::kKeys) {
-    stage_keys<D>(static_cast<const uint16_t*>(heads.kv.k) + of_head, n, begin, keys);
-    Word2 bad =
-        stage_values<D>(static_cast<const uint16_t*>(heads.kv.v) + of_head, n, begin, values);
-#pragma unroll
-    for (int step = 16; step >= 1; step /= 2) {
-      bad.x |= shuffle_xor(bad.x, step);
-      bad.y |= shuffle_xor(bad.y, step);
-    }
-    if (lane == 0) bad_keys[warp_index()] = bad;
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kWarps; ++i) {
-      bad.x |= bad_keys[i].x;
-      bad.y |= bad_keys[i].y;
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const Word2 before = keys_below(rows.first[r] - begin);
-      const Word2 until = keys_below(rows.pos[r] + 1 - begin);
-      rows.spoiled[r] |= ((bad.x & until.x & ~before.x) | (bad.y & until.y & ~before.y)) != 0;
-    }
-    if (begin <= warp_last && begin + S::kKeys > warp_first) {
-      float score[S::kKeys / 8][4], old[2];
+    const int end = begin + S::kKeys;
+    const bool whole = block_window <= begin && end <= pos + block_row + 1;
+    const bool seen = begin <= warp_last && end > warp_first;
+    wait_for_copies();  // keys
+    __syncthreads();    // keys are there, values have been read
+    fetch_values<D>(v, n, begin, values);
+    float score[S::kKeys / 8][4], old[2];
+    if (seen) {
       tile_scores<D>(q, keys, score);
-      tile_weights(heads, begin, rows, score, old);
-      add_tile(begin, score, old, values, rows);
+      tile_weights(heads, begin, whole, rows, score, old);
     }
-    __syncthreads();  // the tile has been read
+    wait_for_copies();  // values
+    if (!whole) {
+      const Word2 bad = clear_bad_values<D>(n, values);
+      if (lane == 0) bad_keys[warp_index()] = bad;
+    }
+    __syncthreads();  // values are there, keys have been read
+    if (end <= block_last) fetch_keys<D>(k, n, end, keys);
+    if (!whole) find_spoiled(bad_keys, begin, rows);
+    if (seen) add_tile(n, score, old, values, rows);
   }
 
+  // In tiles that they see whole, what is not finite came into the sums.
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+#pragma unroll
+    for (int i = 0; i < D / 8; ++i) {
+      if (8 * i >= n) continue;
+      rows.spoiled[r] |= !finite(rows.out[i][2 * r]) || !finite(rows.out[i][2 * r + 1]);
+    }
+#pragma unroll
+    for (int step = 1; step <= 2; step *= 2) rows.spoiled[r] |= shuffle_xor(rows.spoiled[r], step);
+  }
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = warp_row + lane / 4 + 8 * r;
@@ -381,8 +437,9 @@ __global__ void __launch_bounds__(kThreads, 2) prefill_attention_kernel(PrefillA
     for (int i = 0; i < D / 8; ++i) {
       const int d = 8 * i + 2 * (lane % 4);
       if (d >= n) continue;
+      // Of zeros +0, however many tiles came in which the row saw nothing.
       *reinterpret_cast<Float2*>(out + d) =
-          Float2{rows.out[i][2 * r] * inverse, rows.out[i][2 * r + 1] * inverse};
+          Float2{rows.out[i][2 * r] * inverse + 0.0f, rows.out[i][2 * r + 1] * inverse + 0.0f};
     }
   }
 }

@@ -45,6 +45,7 @@ constexpr const char *kPostNorm = "post norms: no matter in which order threads 
                      *kKeep =
                          "the keys and values of a path go to its positions, and nothing else "
                          "changes",
+                     *kPrefill = "prefill attention: head sizes, groups, biases, norms, pairings",
                      *kPenalty = "penalize_rows: the sampler's penalty, row by row",
                      *kEmbed =
                          "embedding rows of each type are those that the CPU reads, times "
@@ -88,6 +89,8 @@ const std::vector<PlantedFault>& planted_faults() {
       {"parts_unwaited", "::attend_chunks_kernel<false, false, specbound::kernels::KvF16>",
        kBarrier, 9, "", kJoined},
       {"routes_unwaited", "::route_experts_kernel", kBarrier, 0, "", kRoutes},
+      {"keys_unwaited", "::prefill_attention_kernel<64>", kBarrier, 0, "", kPrefill},
+      {"values_unwaited", "::prefill_attention_kernel<64>", kBarrier, 1, "", kPrefill},
       // Lanes that are not asked.
       {"half_a_warp", "::quantize_rows_kernel", kAll, 0, "$0165535;", kQuantize},
       {"half_a_vote", "::join_peaks_kernel", "(vote\\.sync.*), %r\\d+;", 0, "$1, 65535;", kPeaks},
@@ -105,6 +108,8 @@ const std::vector<PlantedFault>& planted_faults() {
       {"one_word_more", "::store_words_kernel", "setp\\.ge", 0, "setp.gt", kStore},
       {"other_parameter", "::store_words_kernel", "(ld\\.param\\.u32.*\\[%rd\\d+\\+)12", 0, "$0116",
        kStore},
+      {"matrices_swapped", "::prefill_attention_kernel<64>", "(ldmatrix.*\\{)(%r\\d+), (%r\\d+)", 0,
+       "$1$3, $2", kPrefill},
       // Another number.
       {"towards_zero", "::cap_logits_kernel", "fma\\.rn", 7, "fma.rz", kCap},
       {"quotient_towards_zero", "::silu_quantize_kernel", "div\\.rn", 0, "div.rz", kSilu},

@@ -123,6 +123,24 @@ Run product(std::string_view shape, std::string_view types) {
   return nullptr;
 }
 
+// d (4), [row]: four matrices of 8 by 8 halves, transposed; lane i names row i % 8 of matrix i / 8.
+void load_matrices(Warp& w, const Instruction& i, uint32_t lanes) {
+  if (lanes != kAllLanes) fail(w, i, std::countr_zero(~lanes), "matrices without this lane");
+  uint16_t halves[4][8][8];
+  for (int l = 0; l < kLanes; ++l) {
+    const uint64_t address = w.row(i.rows[4])[l] + static_cast<uint64_t>(i.offsets[0]);
+    std::memcpy(halves[l / 8][l % 8], find(w, i, l, Space::kShared, address, sizeof halves[0][0]),
+                sizeof halves[0][0]);
+  }
+  for (int l = 0; l < kLanes; ++l) {
+    const int g = l / 4, t = l % 4;
+    for (size_t m = 0; m < 4; ++m) {
+      w.out(i.rows[m])[l] = halves[m][2 * t][g] | static_cast<uint32_t>(halves[m][2 * t + 1][g])
+                                                      << 16;
+    }
+  }
+}
+
 void nothing(Warp&, const Instruction&, uint32_t) {}
 
 }  // namespace
@@ -160,6 +178,10 @@ bool decode_meetings(const Opcode& opcode, Instruction& i) {
     const std::string types = std::string(part(6)) + "." + std::string(part(7)) + "." +
                               std::string(part(8)) + "." + std::string(part(9));
     i.run = product(part(3), types);
+    i.n_values = kNoMask;
+  } else if (op == "ldmatrix" && part(2) == "aligned" && part(3) == "m8n8" && part(4) == "x4" &&
+             part(5) == "trans" && opcode.back() == "b16" && i.n_rows == 5) {
+    i.run = load_matrices;
     i.n_values = kNoMask;
   }
   return i.run != nullptr;

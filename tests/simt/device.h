@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -46,6 +47,10 @@ void exchange(const T& mine, T (&all)[32], const char* file = __builtin_FILE(),
               int line = __builtin_LINE()) {
   exchange_bytes(&mine, all, sizeof(T), {file, line});
 }
+
+// What the thread that runs now has on its way to shared memory. It arrives as late as it may, when
+// the thread waits for it; a thread must not exit before.
+std::vector<std::function<void()>>& copies();
 
 // A kernel on its way: body() is to run once for every thread of every block.
 struct Launch {

@@ -41,6 +41,7 @@ struct Thread {
   unsigned position;  // in the order of its warp
   At at;
   Where where;
+  std::vector<std::function<void()>> copies;
 };
 
 // A rendezvous lets all of its threads go at once: `ready` is whole, or on its way to nothing.
@@ -256,6 +257,7 @@ SIMT_UNSEEN void exit_thread() {
   suspend(me);
   if (block.n_at_barrier > 0) diverged("exits while others wait for it");
   if (me.warp->n_at_operation > 0) diverged("exits while its warp waits for it");
+  if (!me.copies.empty()) throw Fault(place() + ": exits before its copies are there");
 }
 
 // What each fiber runs for ever: the thread that it stands for at the time.
@@ -397,7 +399,7 @@ SIMT_UNSEEN void run_block(const std::vector<std::unique_ptr<Fiber>>& pool) {
   }
   const std::unique_ptr<Fiber>* const fiber = pool.data();
   for (unsigned i = 0; i < block.n_threads; ++i) {
-    block.threads[i] = {fiber[i].get(), &block.warps[i / kLanes], i, 0, At::kRunning, {}};
+    block.threads[i] = {fiber[i].get(), &block.warps[i / kLanes], i, 0, At::kRunning, {}, {}};
   }
   release(&started);
   switch_to(choose());
@@ -469,6 +471,11 @@ SIMT_UNSEEN void exchange_bytes(const void* mine, void* all, size_t size, Where 
   Warp& warp = *me.warp;
   copy(warp.handed_in[warp.phase] + me.index % kLanes * size, mine, size);
   copy(all, warp.handed_in[meet_warp(me, size, where)], kLanes * size);
+}
+
+SIMT_UNSEEN std::vector<std::function<void()>>& copies() {
+  SB_CHECK(current != nullptr);
+  return current->copies;
 }
 
 SIMT_UNSEEN void run_grid(const Launch& launch) {

@@ -15,6 +15,7 @@
 //   - threads of a block meet __syncthreads at different lines, or some have exited;
 //   - lanes of a warp meet a warp operation at different lines or with different sizes, or some
 //     have exited or wait at a barrier of the block;
+//   - a thread exits before its copies to shared memory are there;
 //   - bytes around the block's shared memory were written (without ASan: seen at its end);
 //   - its shape is impossible.
 // Whatever a kernel throws itself also comes out of the launch. Either way the other threads are

@@ -273,6 +273,33 @@ TEST_CASE("executor: __syncwarp orders memory, a shuffle does not") {
 #endif
 }
 
+struct Copied {
+  const Word4* in;
+  uint32_t* out;
+  int waits;  // 0: never, 1: behind the look, 2: before it
+};
+
+__global__ void copied_kernel(Copied p) {
+  auto* words = block_shared<Word4>();
+  words[threadIdx.x] = {7, 7, 7, 7};
+  copy_later(words + threadIdx.x, p.in + threadIdx.x);
+  if (p.waits == 2) wait_for_copies();
+  p.out[threadIdx.x] = words[threadIdx.x].w;
+  if (p.waits == 1) wait_for_copies();
+}
+
+TEST_CASE("executor: a copy is there when its thread waits, which it must, and not before") {
+  const auto copied = [](int waits) {
+    const DeviceBuffer<Word4> in(std::vector<Word4>(32, {1, 2, 3, 4}));
+    const DeviceBuffer<uint32_t> out(32);
+    launch(copied_kernel, "copied", shape(1, 32, 512), nullptr, {in.data(), out.data(), waits});
+    return out.read();
+  };
+  CHECK(copied(2) == std::vector<uint32_t>(32, 4));
+  CHECK(copied(1) == std::vector<uint32_t>(32, 7));
+  check_says(failure_of([&] { copied(0); }), {"thread 0: exits before its copies are there"});
+}
+
 struct Everywhere {
   int* out;
 };

@@ -81,8 +81,6 @@ set(windows "decode attention: windows smaller and larger than chunks, at their 
 set(trees "decode attention of trees has the CPU's bits, within a chunk and across chunks")
 set(draft_layer "CUDA engine, draft layer: after any rounds it finds what the CPU's does")
 set(side_by_side "attention side by side: each row has the CPU's bits, from its own text alone")
-set(prefilled "prefill attention: head sizes, groups, biases, norms, pairings")
-set(spoiled "prefill attention: what is infinite or NaN spoils the rows that see it, no others")
 
 set(exits "exit_logits: the CPU's logits, peaks and decision")
 set(peaks "peak_chunks and join_peaks: the CPU's, of every kind of row")
@@ -154,12 +152,6 @@ simt_fault(keys_of_another_block
 key_at<Kv>(heads.kv, n, c.kv_head, place).number(d)); }, to)"
   CAUGHT_BY ${trees})
 
-simt_fault(prefill_tile_overwritten
-  SOURCE kernels/prefill_attention.cu
-  TEXT "__syncthreads();  // the tile has been read"
-  REPLACEMENT ""
-  CAUGHT_BY ${prefilled})
-
 simt_fault(peaks_overwritten
   SOURCE kernels/exit_head.cu
   TEXT "__syncthreads();  // the chunks before these have been added"
@@ -228,12 +220,6 @@ simt_fault(gemm_wrong_scale
   TEXT "(S::scales(buffer, 0)) + lane % 4;"
   REPLACEMENT "(S::scales(buffer, 0)) + lane / 8;"
   CAUGHT_BY ${gemm})
-
-simt_fault(prefill_query_wrong_lane
-  SOURCE kernels/prefill_attention.cu
-  TEXT "of_block % 8 / 2;"
-  REPLACEMENT "of_block / 4;"
-  CAUGHT_BY ${prefilled})
 
 simt_fault(half_scale_of_another_panel
   SOURCE kernels/matmul_f16.cuh
@@ -307,12 +293,6 @@ simt_fault(value_not_yet_there
   TEXT "if (key + j >= keys[i].end) continue;"
   REPLACEMENT "if (key + j > keys[i].end) continue;"
   CAUGHT_BY ${attended})
-
-simt_fault(spoiled_row_left_out
-  SOURCE kernels/prefill_attention.cu
-  TEXT "keys_below(rows.pos[r] + 1 - begin)"
-  REPLACEMENT "keys_below(rows.pos[r] - begin)"
-  CAUGHT_BY ${spoiled})
 
 # ---- another order of sums ----
 
@@ -505,18 +485,6 @@ simt_fault(pairs_of_the_whole_head
   REPLACEMENT "first + n / 2"
   CAUGHT_BY "decode attention: a part of a head turns, or nothing")
 
-simt_fault(prefill_window_too_narrow
-  SOURCE kernels/prefill_attention.cu
-  TEXT "e % 2 < rows.first[e / 2])"
-  REPLACEMENT "e % 2 <= rows.first[e / 2])"
-  CAUGHT_BY "prefill attention: windows, from one key to more than there are")
-
-simt_fault(spoiled_before_the_window
-  SOURCE kernels/prefill_attention.cu
-  TEXT "bad.x & until.x & ~before.x"
-  REPLACEMENT "bad.x & until.x"
-  CAUGHT_BY "prefill attention: what is not finite spoils the rows whose window it is in")
-
 # ---- K and V of 8 bits ----
 
 # A scale below amax / 127: the largest number is no longer within a byte.
@@ -583,4 +551,5 @@ simt_fault(expert_given_the_first_row
   CAUGHT_BY "experts: what they give of a row is the CPU's bits, whatever rows share an expert")
 
 include(one_row_faults.cmake)
+include(prefill_attention_faults.cmake)
 include(host_faults.cmake)

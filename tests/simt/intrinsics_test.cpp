@@ -168,6 +168,46 @@ TEST_CASE("intrinsics: shuffles and votes") {
   }
 }
 
+// ---- shared memory ----
+
+struct Matrices {
+  const Word4* in;  // (64): four matrices of 8 rows by 8 halves for each warp
+  Word4* out;       // (64)
+};
+
+__global__ void matrices_kernel(Matrices p) {
+  auto* rows = block_shared<Word4>();
+  const int i = static_cast<int>(threadIdx.x), place = i ^ 3;
+  copy_later(rows + place, p.in + i);
+  wait_for_copies();
+  __syncthreads();
+  p.out[i] = load_transposed(rows + place);
+}
+
+TEST_CASE("intrinsics: copies to shared memory; matrices there, transposed") {
+  std::vector<uint16_t> halves(64 * 8);
+  for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(1000 + i);
+  std::vector<Word4> in(64);
+  std::memcpy(in.data(), halves.data(), sizeof(Word4) * in.size());
+  const auto out = simt::for_each_order([&] {
+    const DeviceBuffer<Word4> from(in), to(64);
+    launch(matrices_kernel, "matrices",
+           {.blocks = {}, .threads = 64, .shared_bytes = 64 * sizeof(Word4)}, simt::stream(),
+           Matrices{from.data(), to.data()});
+    std::vector<uint32_t> words(64 * 4);
+    const std::vector<Word4> found = to.read();
+    std::memcpy(words.data(), found.data(), sizeof(Word4) * found.size());
+    return words;
+  });
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t warp = i / 128, lane = i / 4 % 32, matrix = i % 4, g = lane / 4, t = lane % 4;
+    const auto half = [&](size_t row) {
+      return uint32_t{halves[(32 * warp + 8 * matrix + row) * 8 + g]};
+    };
+    CHECK(out[i] == (half(2 * t) | half(2 * t + 1) << 16));
+  }
+}
+
 // ---- tensor cores ----
 
 struct Multiply {
