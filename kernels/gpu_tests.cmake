@@ -37,7 +37,7 @@ endforeach()
 # tests/ptx.
 set(text_sources ${kernel_sources} ${own_kernels})
 list(FILTER text_sources EXCLUDE REGEX "/(prefill_gemm|training)[.]cu$")
-foreach(arch 75 80)
+foreach(arch 75 90)
   add_library(kernels_ptx${arch} OBJECT EXCLUDE_FROM_ALL ${text_sources})
   set_target_properties(kernels_ptx${arch} PROPERTIES CUDA_PTX_COMPILATION ON
     CUDA_ARCHITECTURES ${arch}-virtual)

@@ -98,7 +98,8 @@ void launch(void (*kernel)(Parameters), const char* name, const LaunchShape& sha
                 static_cast<unsigned>(shape.threads),
                 shape.shared_bytes,
                 [kernel, parameters] { kernel(parameters); },
-                reinterpret_cast<const void*>(kernel)},
+                reinterpret_cast<const void*>(kernel),
+                shape.overlaps},
                &parameters, sizeof parameters);
 #endif
 }

@@ -68,11 +68,10 @@ constexpr const char *kPostNorm = "post norms: no matter in which order threads 
                          "experts: what they give of a row is the CPU's bits, whatever rows share "
                          "an expert";
 
-}  // namespace
-
-const std::vector<PlantedFault>& planted_faults() {
-  static constexpr const char *kBarrier = "bar\\.sync\\s+0;", *kAll = "(mov\\.u32\\s+%r\\d+, )-1;";
-  static const std::vector<PlantedFault> faults = {
+std::vector<PlantedFault> all_faults() {
+  constexpr const char *kBarrier = "bar\\.sync\\s+0;", *kAll = "(mov\\.u32\\s+%r\\d+, )-1;",
+                       *kWait = "griddepcontrol\\.wait;";
+  std::vector<PlantedFault> faults = {
       // Nobody waits.
       {"norm_sums_unwaited", "::add_normed_kernel", kBarrier, 0, "", kPostNorm},
       {"steps_unwaited", "::combine_chunks_kernel", kBarrier, 0, "", kManyChunks},
@@ -137,6 +136,20 @@ const std::vector<PlantedFault>& planted_faults() {
       {"edge_moved", "::embed_rows_kernel", "setp\\.ge", 0, "setp.gt", kEmbed},
       {"expert_row_more", "::gather_expert_rows_kernel", "setp\\.ge", 0, "setp.gt", kExperts},
   };
+  if (!loaded().can_overlap()) return faults;
+  // Nobody waits for the kernel before.
+  faults.push_back({"rows_unwaited", "::project_kernel<true, 1>", kWait, -1, "", kProject});
+  faults.push_back({"parts_unfinished", "::combine_chunks_kernel", kWait, -1, "", kManyChunks});
+  faults.push_back({"qkv_unfinished",
+                    "::attend_chunks_kernel<false, false, specbound::kernels::KvF16>", kWait, -1,
+                    "", kAttention});
+  return faults;
+}
+
+}  // namespace
+
+const std::vector<PlantedFault>& planted_faults() {
+  static const std::vector<PlantedFault> faults = all_faults();
   return faults;
 }
 

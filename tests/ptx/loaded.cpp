@@ -75,16 +75,21 @@ Program& loaded() {
 void run_launches() {
   simt::runner() = [](const simt::Launch& launch, const void* parameters, size_t bytes) {
     const Kernel& kernel = loaded().kernel(function_name(launch.function));
+    static Unfinished unfinished;
+    static uint64_t waits = 0;
+    if (waits != simt::host_waits()) unfinished.clear();
+    waits = simt::host_waits();
+    Unfinished* const overlapping = loaded().can_overlap() ? &unfinished : nullptr;
     // The tests' own kernels try instructions that need not agree on the sign of a zero.
     const bool of_test = kernel.name.find("_test::") != std::string::npos;
     if (simt::options().order != simt::Order::kForward || of_test) {
-      return run_grid(kernel, launch, parameters, bytes);
+      return run_grid(kernel, launch, parameters, bytes, overlapping);
     }
     const std::vector<unsigned char> before = live_bytes();
     simt::run_grid(launch);
     const std::vector<unsigned char> expected = live_bytes();
     restore(before);
-    run_grid(kernel, launch, parameters, bytes);
+    run_grid(kernel, launch, parameters, bytes, overlapping);
     compare(launch, live_bytes(), expected);
   };
 }

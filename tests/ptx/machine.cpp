@@ -29,9 +29,17 @@ std::string text_of(const Kernel& kernel, const Instruction& i) {
 class Machine {
  public:
   Machine(const Kernel& kernel, const simt::Launch& launch, const void* parameters,
-          size_t parameter_bytes)
-      : kernel_(kernel), block_{kernel, launch, {}, {}, {}, {}}, random_(simt::options().seed) {
+          size_t parameter_bytes, Unfinished* unfinished)
+      : kernel_(kernel),
+        block_{kernel, launch, {}, {}, {}, {}, nullptr, nullptr},
+        unfinished_(unfinished),
+        random_(simt::options().seed) {
     check_shape(parameter_bytes);
+    if (unfinished != nullptr) {
+      if (!launch.overlaps) unfinished->clear();
+      block_.unfinished = launch.overlaps ? unfinished : nullptr;
+      block_.written = &written_;
+    }
     const auto* bytes = static_cast<const unsigned char*>(parameters);
     block_.parameters.assign(bytes, bytes + parameter_bytes);
     block_.shared.resize((kernel.static_shared_bytes + 15) / 16 * 16 + launch.shared_bytes);
@@ -62,6 +70,10 @@ class Machine {
                       static_cast<unsigned>(at / n.x / n.y)};
       run_block();
     }
+    if (block_.unfinished != nullptr && !waited_) {
+      throw Fault(place(block_) + ": overlaps the kernels before it, and never waits for them");
+    }
+    if (unfinished_ != nullptr) unfinished_->merge(written_);
   }
 
  private:
@@ -93,6 +105,7 @@ class Machine {
         break;
       }
     }
+    for (const Warp& warp : warps_) waited_ |= warp.waited != 0;
   }
 
   void start(Warp& warp) {
@@ -101,6 +114,7 @@ class Machine {
     std::fill(warp.local.begin(), warp.local.end(), simt::options().poison);
     warp.ready = kAllLanes;
     warp.exited = warp.meeting = warp.at_barrier = 0;
+    warp.waited = block_.unfinished != nullptr ? 0 : kAllLanes;
     warp.copies.clear();
     for (const Special& special : kernel_.specials) {
       for (unsigned lane = 0; lane < kLanes; ++lane) {
@@ -150,7 +164,10 @@ class Machine {
       }
     }
     if (exited) return false;
+    bool waited = false;
+    for (const Warp& warp : warps_) waited |= warp.waited != 0;
     for (Warp& warp : warps_) {
+      if (waited) warp.waited = kAllLanes;
       warp.at_barrier = 0;
       warp.ready = kAllLanes;
       for (int& at : warp.at) ++at;
@@ -287,6 +304,7 @@ class Machine {
         if (lanes_to_meet(warp, i, other) != all) fail(warp, i, other, "meets other lanes");
       });
       i.run(warp, i, all);
+      if ((warp.waited & all) != 0) warp.waited |= all;
       warp.meeting &= ~all;
       warp.ready |= all;
       set_at(warp, all, at + 1);
@@ -298,6 +316,9 @@ class Machine {
   const Kernel& kernel_;
   Block block_;
   std::vector<Warp> warps_;
+  Unfinished* const unfinished_;
+  Unfinished written_;
+  bool waited_ = false;  // some lane
   std::mt19937 random_;
 };
 
@@ -310,8 +331,8 @@ void fail(const Warp& warp, const Instruction& i, int lane, const std::string& w
 }
 
 void run_grid(const Kernel& kernel, const simt::Launch& launch, const void* parameters,
-              size_t parameter_bytes) {
-  Machine(kernel, launch, parameters, parameter_bytes).run();
+              size_t parameter_bytes, Unfinished* unfinished) {
+  Machine(kernel, launch, parameters, parameter_bytes, unfinished).run();
 }
 
 }  // namespace ptx

@@ -7,6 +7,8 @@
 //     shared memory, the thread's local memory or the parameters;
 //   - lanes wait that nobody will let go, or a lane is asked that does not take part;
 //   - threads of a block meet different barriers, or some have exited;
+//   - a kernel that overlaps those before it (kernels/launch.cuh) writes, or reads what they wrote,
+//     before it has waited for them, or never waits;
 //   - the shape is none that the kernel may have.
 //
 // The order is that of simt::options(). kForward: all lanes in lockstep. kReverse: warps and blocks
@@ -17,6 +19,7 @@
 
 #include <bit>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -25,8 +28,12 @@
 
 namespace ptx {
 
+// What the kernels wrote that may still run when the next one starts: words of four bytes.
+using Unfinished = std::unordered_set<uint64_t>;
+
+// `unfinished`: of the launches before this one, and then with it; nullptr: none overlaps.
 void run_grid(const Kernel& kernel, const simt::Launch& launch, const void* parameters,
-              size_t parameter_bytes);
+              size_t parameter_bytes, Unfinished* unfinished = nullptr);
 
 // ---- what instructions see ----
 
@@ -51,6 +58,9 @@ struct Block {
   std::vector<unsigned char> shared, parameters;
   std::vector<Range> last;  // that an instruction found its global address in
   simt::Index index;
+  // Of kernels that this one overlaps, nullptr: none; of its own, nullptr: nobody asks.
+  const Unfinished* unfinished = nullptr;
+  Unfinished* written = nullptr;
 };
 
 struct Warp {
@@ -63,6 +73,8 @@ struct Warp {
   uint32_t ready = 0, exited = 0, meeting = 0, at_barrier = 0;
   std::vector<Copy> copies;
   int groups[kLanes] = {};  // of copies, closed by each lane
+  // Lanes that have waited for the kernels before this one, or met one that has.
+  uint32_t waited = kAllLanes;
 
   const uint64_t* row(int r) const {
     return r < 0 ? block->kernel.constants[static_cast<size_t>(~r)].data()
@@ -71,9 +83,12 @@ struct Warp {
   uint64_t* out(int r) { return &registers[static_cast<size_t>(r) * kLanes]; }
 };
 
-// Where `bytes` at an address are; faults when they are not all there, or not aligned.
+enum class Access : uint8_t { kRead, kWrite };
+
+// Where `bytes` at an address are; faults when they are not all there, not aligned, or in global
+// memory that a kernel which overlaps others must not touch yet.
 unsigned char* find(Warp& warp, const Instruction& i, int lane, Space space, uint64_t address,
-                    size_t bytes);
+                    size_t bytes, Access access = Access::kRead);
 
 [[noreturn]] void fail(const Warp& warp, const Instruction& i, int lane, const std::string& what);
 

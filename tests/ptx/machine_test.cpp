@@ -31,10 +31,12 @@ constexpr const char* kBegin =
     "ld.param.u64 %rd1, [k_param_0];\nmov.u32 %r31, %tid.x;\nmul.wide.u32 %rd2, %r31, 4;\n"
     "add.s64 %rd2, %rd1, %rd2;\n";
 
-void run(const std::string& body, const void* buffer, unsigned threads = 32) {
+void run(const std::string& body, const void* buffer, unsigned threads = 32, bool overlaps = false,
+         Unfinished* unfinished = nullptr) {
   const std::unique_ptr<Kernel> kernel = kernel_of(kBegin + body);
   const void* parameters[2] = {buffer, nullptr};
-  run_grid(*kernel, {"k", {1, 1, 1}, threads, 1024, {}}, parameters, sizeof parameters);
+  run_grid(*kernel, {"k", {1, 1, 1}, threads, 1024, {}, nullptr, overlaps}, parameters,
+           sizeof parameters, unfinished);
 }
 
 std::vector<uint32_t> words_after(const std::string& body, unsigned threads = 32) {
@@ -241,6 +243,46 @@ TEST_CASE("machine: atomic changes, votes, hints") {
   CHECK(found[1] == 31);
   CHECK(found[2] == 9);
   CHECK(found[3] == 7);
+}
+
+TEST_CASE("machine: a kernel that overlaps others waits before it writes, or reads what they did") {
+  const DeviceBuffer<uint32_t> words(std::vector<uint32_t>(64, 1));
+  const std::string wait = "griddepcontrol.wait;\n", write = "st.global.u32 [%rd2], %r31;\n",
+                    read = "ld.global.u32 %r1, [%rd2];\n",
+                    read_others = "ld.global.u32 %r1, [%rd2+128];\n";
+  // Says what is wrong with `body` behind a kernel that writes the first 32 words.
+  const auto wrong = [&](const std::string& body, const std::string& first, bool overlaps = true) {
+    Unfinished unfinished;
+    run(first, words.data(), 32, false, &unfinished);
+    try {
+      run(body, words.data(), 32, overlaps, &unfinished);
+    } catch (const Fault& fault) {
+      return std::string(fault.what());
+    }
+    return std::string();
+  };
+  const auto says = [](const std::string& text, const char* part) {
+    return text.find(part) != text.npos;
+  };
+  CHECK(wrong(wait + read + write, write) == "");
+  CHECK(wrong(read_others + wait + write, write) == "");
+  CHECK(wrong(read + wait, wait) == "");
+  CHECK(wrong(read + write, write, false) == "");
+  CHECK(says(wrong(read + wait, write), "reads what a kernel before this one wrote"));
+  CHECK(says(wrong(write + wait, wait), "writes before it has waited"));
+  CHECK(says(wrong(read_others, write), "never waits"));
+  // One lane, and whom it meets.
+  const std::string one = "setp.eq.s32 %p1, %r31, 0;\n@!%p1 bra on;\n" + wait + "on:\n";
+  CHECK(says(wrong(one + write, write), "writes before it has waited"));
+  CHECK(wrong(one + "bar.warp.sync -1;\n" + write, write) == "");
+  CHECK(wrong(one + "bar.sync 0;\n" + write, write) == "");
+  // Behind one that overlapped it, what the first wrote may still be on its way.
+  Unfinished unfinished;
+  run(write, words.data(), 32, false, &unfinished);
+  run(wait, words.data(), 32, true, &unfinished);
+  CHECK_THROWS_AS(run(read + wait, words.data(), 32, true, &unfinished), Fault);
+  run(wait, words.data(), 32, false, &unfinished);
+  CHECK_NOTHROW(run(read + wait, words.data(), 32, true, &unfinished));
 }
 
 // The kernels' own tests have the other shapes.

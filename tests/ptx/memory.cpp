@@ -43,10 +43,26 @@ Range buffer_at(uint64_t address) {
   return {after->first, after->first + after->second};
 }
 
+// Of a lane that touches global memory: may it, when kernels overlap?
+void touch(const Warp& w, const Instruction& i, int lane, uint64_t address, size_t bytes,
+           Access access) {
+  const Block& block = *w.block;
+  const bool early = block.unfinished != nullptr && (w.waited >> lane & 1) == 0;
+  if (early && access == Access::kWrite) {
+    fail(w, i, lane, "writes before it has waited for the kernels before this one");
+  }
+  for (uint64_t word = address / 4; word <= (address + bytes - 1) / 4; ++word) {
+    if (early && block.unfinished->contains(word)) {
+      fail(w, i, lane, "reads what a kernel before this one wrote, before it has waited");
+    }
+    if (block.written != nullptr && access == Access::kWrite) block.written->insert(word);
+  }
+}
+
 }  // namespace
 
 unsigned char* find(Warp& w, const Instruction& i, int lane, Space space, uint64_t address,
-                    size_t bytes) {
+                    size_t bytes, Access access) {
   if (address % bytes != 0) {
     fail(w, i, lane,
          format("%s address %llx is not aligned to %zu bytes", name_of(space),
@@ -63,6 +79,7 @@ unsigned char* find(Warp& w, const Instruction& i, int lane, Space space, uint64
     Range& last = block.last[static_cast<size_t>(&i - block.kernel.code.data())];
     if (address < last.begin || address >= last.end) last = buffer_at(address);
     if (address >= last.begin && address + bytes <= last.end) {
+      touch(w, i, lane, address, bytes, access);
       return reinterpret_cast<unsigned char*>(address);
     }
     if (address < last.end) size = last.end - address;
@@ -106,7 +123,8 @@ void store(Warp& w, const Instruction& i, uint32_t lanes) {
   const size_t n = i.n_values;
   each(lanes, [&](int l) {
     if (i.space == Space::kParam) fail(w, i, l, "writes a parameter");
-    unsigned char* to = find(w, i, l, i.space, address_of(w, i, 0, l), n * sizeof(T));
+    unsigned char* to =
+        find(w, i, l, i.space, address_of(w, i, 0, l), n * sizeof(T), Access::kWrite);
     for (size_t k = 0; k < n; ++k) {
       const T value = unpack<T>(w.row(i.rows[k + 1])[l]);
       std::memcpy(to + k * sizeof(T), &value, sizeof(T));
@@ -142,7 +160,8 @@ template <class T, Change kChange, bool kReturns>
 void change(Warp& w, const Instruction& i, uint32_t lanes) {
   constexpr size_t kAddress = kReturns ? 1 : 0;
   each(lanes, [&](int l) {
-    unsigned char* at = find(w, i, l, i.space, address_of(w, i, kAddress, l), sizeof(T));
+    unsigned char* at =
+        find(w, i, l, i.space, address_of(w, i, kAddress, l), sizeof(T), Access::kWrite);
     const T b = unpack<T>(w.row(i.rows[kAddress + 1])[l]);
     const T c = unpack<T>(w.row(i.rows[kAddress + 2])[l]);
     T old;
@@ -207,6 +226,21 @@ void wait_all(Warp& w, const Instruction&, uint32_t lanes) {
   wait_copies(w, lanes, true, 0);
 }
 
+// [from], bytes: to the L2 cache.
+void prefetch(Warp& w, const Instruction& i, uint32_t lanes) {
+  each(lanes, [&](int l) {
+    const uint64_t from = address_of(w, i, 0, l),
+                   bytes = static_cast<uint32_t>(w.row(i.rows[1])[l]);
+    const Range buffer = buffer_at(from);
+    if (from % 16 == 0 && bytes % 16 == 0 && from < buffer.end && bytes <= buffer.end - from)
+      return;
+    fail(w, i, l,
+         format("prefetches %llu bytes at %llx, where %llu are",
+                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(from),
+                static_cast<unsigned long long>(from < buffer.end ? buffer.end - from : 0)));
+  });
+}
+
 // ---- generic addresses ----
 
 template <bool kToSpace>
@@ -218,6 +252,12 @@ void convert_address(Warp& w, const Instruction& i, uint32_t lanes) {
     if (kToSpace && (a[l] & kWindowMask) != window) fail(w, i, l, "an address of another space");
     d[l] = kToSpace ? a[l] & ~(window == 0 ? 0 : kWindowMask) : a[l] | window;
   });
+}
+
+// ---- kernels that overlap ----
+
+void wait_for_previous(Warp& w, const Instruction&, uint32_t lanes) {
+  w.waited |= lanes;
 }
 
 void nothing(Warp&, const Instruction&, uint32_t) {}
@@ -268,9 +308,13 @@ bool decode_memory(const Opcode& opcode, Instruction& i) {
     i.run = wait_group;
   } else if (op == "cp" && has(opcode, "wait_all")) {
     i.run = wait_all;
+  } else if (op == "cp" && has(opcode, "bulk") && has(opcode, "prefetch") && i.n_rows == 2) {
+    i.run = prefetch;
   } else if (op == "cp" && has(opcode, "async") && has(opcode, "shared") && i.n_rows >= 3) {
     i.space = Space::kShared;
     i.run = copy_later;
+  } else if (op == "griddepcontrol" && has(opcode, "wait")) {
+    i.run = wait_for_previous;
   } else if (op == "membar" || op == "fence" || op == "griddepcontrol" || op == "prefetch" ||
              op == "prefetchu" || op == "applypriority" || op == "discard") {
     i.run = nothing;  // one block runs after the other

@@ -40,6 +40,10 @@ void remove_comments(std::string& text) {
 void Program::add(std::string text) {
   remove_comments(text);
   if (text.find(".version") == text.npos) throw TextError("no PTX: no .version");
+  constexpr std::string_view kTarget = ".target sm_";
+  const size_t target = text.find(kTarget);
+  if (target == text.npos) throw TextError("no PTX: no .target");
+  can_overlap_ |= std::atoi(text.c_str() + target + kTarget.size()) >= 90;
   constexpr std::string_view kShared = ".extern .shared", kEntry = ".entry";
   for (size_t at = 0; (at = text.find(kShared, at)) != text.npos; at += kShared.size()) {
     const size_t open = text.find('[', at);

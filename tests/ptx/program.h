@@ -95,6 +95,8 @@ class Program {
   std::vector<std::string> names() const;
   // Says in one line how much of the code has run; false: a kernel never has.
   bool report() const;
+  // Whether a text is for an architecture whose kernels may overlap (kernels/launch.cuh).
+  bool can_overlap() const { return can_overlap_; }
   // The text of an entry, and another in its place.
   const std::string& text(const std::string& name) const;
   void replace(const std::string& name, std::string text);
@@ -106,6 +108,7 @@ class Program {
   };
   std::map<std::string, Entry> entries_;
   std::vector<std::string> shared_names_;  // of the dynamic shared memory
+  bool can_overlap_ = false;
 };
 
 // `text` starts after ".entry". Symbols in `dynamic_shared` are the memory that launches give.

@@ -60,6 +60,7 @@ struct Launch {
   size_t shared_bytes;
   std::function<void()> body;
   const void* function = nullptr;  // the kernel, by which a program finds its name
+  bool overlaps = false;           // kernels/launch.cuh
 };
 
 // Without a stream runs it at once; a stream keeps it for later (executor.h). The parameters tell

@@ -61,6 +61,12 @@ inline void synchronize() {
 }
 
 #ifndef __CUDACC__
+// How often the host has taken, written, read or freed memory: each time it waits for what runs.
+inline uint64_t& host_waits() {
+  static uint64_t n = 0;
+  return n;
+}
+
 // Where the bytes of each live buffer begin, and how many they are: what tests/ptx holds every
 // access to.
 inline std::map<uint64_t, size_t>& live_buffers() {
@@ -84,6 +90,7 @@ class DeviceBytes {
     if (pages == MAP_FAILED) throw std::bad_alloc();
     all_ = static_cast<unsigned char*>(pages);
     live_buffers()[reinterpret_cast<uint64_t>(data())] = bytes_;
+    ++host_waits();
 #endif
     fill(0, total_, kGuard);
     fill(kGuardBytes, bytes_, poison());
@@ -108,6 +115,7 @@ class DeviceBytes {
     cudaFree(all_);
 #else
     live_buffers().erase(reinterpret_cast<uint64_t>(data()));
+    ++host_waits();
     munmap(all_, total_);
 #endif
     if (wrong && std::uncaught_exceptions() == 0) std::rethrow_exception(wrong);
@@ -139,6 +147,7 @@ class DeviceBytes {
     check(cudaMemcpy(all_ + kGuardBytes + offset, from, bytes, cudaMemcpyHostToDevice), "write");
 #else
     std::memcpy(all_ + kGuardBytes + offset, from, bytes);
+    ++host_waits();
 #endif
   }
 
@@ -151,6 +160,7 @@ class DeviceBytes {
     check(cudaMemcpy(to, all_ + offset, bytes, cudaMemcpyDeviceToHost), "read");
 #else
     std::memcpy(to, all_ + offset, bytes);
+    ++host_waits();
 #endif
   }
 
