@@ -52,7 +52,7 @@ specbound_gpu_program(gpu_kernels specbound_kernels 75-virtual ${bench_sources})
 # Run by `ctest -C Cuda` (packaging/test.sh), when gpu_tests is built.
 add_test(NAME gpu CONFIGURATIONS Cuda COMMAND gpu_tests)
 set_tests_properties(gpu PROPERTIES LABELS cuda)
-# For three architectures each, as packaging/test.sh takes turns; the PTX of 75 and 80 does too.
+# For three architectures each, as packaging/test.sh takes turns; the PTX of 75 and 90 does too.
 foreach(archs "75 86 90" "80 89 120")
   separate_arguments(archs)
   list(GET archs 0 first)

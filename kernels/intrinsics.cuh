@@ -400,7 +400,7 @@ SPECBOUND_DEVICE void copy_later(Word4* to, const Word4* from) {
 #elif defined(__CUDACC__)
   *to = *from;
 #else
-  simt::copies().push_back([=] { *to = *from; });
+  simt::copy_later([=] { *to = *from; });
 #endif
 }
 
@@ -408,8 +408,7 @@ SPECBOUND_DEVICE void wait_for_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");
 #elif !defined(__CUDACC__)
-  for (const auto& copy : simt::copies()) copy();
-  simt::copies().clear();
+  simt::wait_for_copies();
 #endif
 }
 

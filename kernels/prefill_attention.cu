@@ -238,8 +238,8 @@ SPECBOUND_DEVICE void for_each_score(F f) {
   }
 }
 
-// Scores of keys begin.. become weights; what the rows have so far must be multiplied by `old`: 1
-// where a row sees none of them. `whole`: all rows of the block see all of them.
+// Scores of keys begin.. become weights; what the rows have so far must be multiplied by `old`, 1
+// where a row sees none of them but has seen others. `whole`: all rows of the block see all.
 template <int D, int N>
 SPECBOUND_DEVICE void tile_weights(const Heads& heads, int begin, bool whole, Rows<D>& rows,
                                    float (&score)[N][4], float (&old)[2]) {

@@ -297,7 +297,8 @@ stage_fuzz() {
 }
 
 # What nvcc makes of the kernels. Their tests run where there is a GPU and skip elsewhere; without
-# one they run on the CPU, the PTX of what decodes here, the source in every suite.
+# one they run on the CPU, the PTX of what decodes and of prefill's attention here, the source in
+# every suite.
 stage_cuda() {
   local version other=()
   if [ $extent != all ]; then other=(-E "^($other_archs)"); fi

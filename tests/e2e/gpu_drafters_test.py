@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every kind of draft on a GPU, which is the SIMT executor (gpu_test.py): the bits of plain
+"""Drafts of other kinds than gpu_test's on a GPU, which is the SIMT executor: the bits of plain
 decoding, by heads that were learnt on the CPU in a moment and by drafters that need none."""
 import json
 import os

@@ -304,7 +304,6 @@ class Machine {
         if (lanes_to_meet(warp, i, other) != all) fail(warp, i, other, "meets other lanes");
       });
       i.run(warp, i, all);
-      if ((warp.waited & all) != 0) warp.waited |= all;
       warp.meeting &= ~all;
       warp.ready |= all;
       set_at(warp, all, at + 1);

@@ -14,7 +14,7 @@
 // The order is that of simt::options(). kForward: all lanes in lockstep. kReverse: warps and blocks
 // from the last on, and in each warp the last lane as far ahead of the others as it comes, which
 // shows what only lockstep made right. kRandom: a lane of any number, drawn anew at every meeting.
-// cp.async copies as late as it may: when the lane waits for it.
+// cp.async copies as late as it may, when the lane waits for it; in kReverse at once.
 #pragma once
 
 #include <bit>

@@ -143,6 +143,11 @@ void load_matrices(Warp& w, const Instruction& i, uint32_t lanes) {
 
 void nothing(Warp&, const Instruction&, uint32_t) {}
 
+// Orders memory, as shuffles do not.
+void sync_warp(Warp& w, const Instruction&, uint32_t lanes) {
+  if ((w.waited & lanes) != 0) w.waited |= lanes;
+}
+
 }  // namespace
 
 uint32_t lanes_to_meet(const Warp& warp, const Instruction& i, int lane) {
@@ -156,7 +161,7 @@ bool decode_meetings(const Opcode& opcode, Instruction& i) {
   const auto part = [&](size_t k) { return k < n ? opcode[k] : std::string_view(); };
   i.kind = Kind::kWarp;
   if ((op == "bar" || op == "barrier") && part(1) == "warp" && part(2) == "sync") {
-    i.run = nothing;
+    i.run = sync_warp;
   } else if ((op == "bar" || op == "barrier") && (part(1) == "sync" || part(2) == "sync")) {
     i.kind = Kind::kBarrier;
     // The barrier of all threads: number 0, no count.

@@ -187,25 +187,6 @@ Run change_of(std::string_view op) {
 
 // ---- copies that a lane waits for ----
 
-// [to], [from], bytes, bytes to copy (the rest are zeros).
-void copy_later(Warp& w, const Instruction& i, uint32_t lanes) {
-  each(lanes, [&](int l) {
-    const auto bytes = static_cast<uint32_t>(w.row(i.rows[2])[l]);
-    const auto copied = i.n_rows > 3 ? static_cast<uint32_t>(w.row(i.rows[3])[l]) : bytes;
-    if (bytes != 4 && bytes != 8 && bytes != 16) fail(w, i, l, format("copies %u bytes", bytes));
-    if (copied > bytes) fail(w, i, l, format("copies %u of %u bytes", copied, bytes));
-    const auto to = static_cast<uint32_t>(address_of(w, i, 0, l));
-    const uint64_t from = w.row(i.rows[1])[l] + static_cast<uint64_t>(i.offsets[1]);
-    find(w, i, l, Space::kShared, to, bytes);
-    if (copied > 0) find(w, i, l, Space::kGlobal, from, bytes);
-    w.copies.push_back({l, w.groups[l], to, from, bytes, copied});
-  });
-}
-
-void close_group(Warp& w, const Instruction&, uint32_t lanes) {
-  each(lanes, [&](int l) { ++w.groups[l]; });
-}
-
 // Of each lane all but the last `open` groups; kAll: those that are not closed, too.
 void wait_copies(Warp& w, uint32_t lanes, bool all, int open) {
   const auto due = [&](const Copy& copy) {
@@ -219,6 +200,27 @@ void wait_copies(Warp& w, uint32_t lanes, bool all, int open) {
   }
   w.copies.erase(std::remove_if(w.copies.begin(), w.copies.end(), due), w.copies.end());
 }
+
+// [to], [from], bytes, bytes to copy (the rest are zeros).
+void copy_later(Warp& w, const Instruction& i, uint32_t lanes) {
+  each(lanes, [&](int l) {
+    const auto bytes = static_cast<uint32_t>(w.row(i.rows[2])[l]);
+    const auto copied = i.n_rows > 3 ? static_cast<uint32_t>(w.row(i.rows[3])[l]) : bytes;
+    if (bytes != 4 && bytes != 8 && bytes != 16) fail(w, i, l, format("copies %u bytes", bytes));
+    if (copied > bytes) fail(w, i, l, format("copies %u of %u bytes", copied, bytes));
+    const auto to = static_cast<uint32_t>(address_of(w, i, 0, l));
+    const uint64_t from = w.row(i.rows[1])[l] + static_cast<uint64_t>(i.offsets[1]);
+    find(w, i, l, Space::kShared, to, bytes);
+    if (copied > 0) find(w, i, l, Space::kGlobal, from, bytes);
+    w.copies.push_back({l, w.groups[l], to, from, bytes, copied});
+  });
+  if (simt::options().order == simt::Order::kReverse) wait_copies(w, lanes, true, 0);
+}
+
+void close_group(Warp& w, const Instruction&, uint32_t lanes) {
+  each(lanes, [&](int l) { ++w.groups[l]; });
+}
+
 void wait_group(Warp& w, const Instruction& i, uint32_t lanes) {
   wait_copies(w, lanes, false, static_cast<int>(w.row(i.rows[0])[0]));
 }

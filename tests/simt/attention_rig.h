@@ -280,6 +280,7 @@ class HeadBuffers {
     heads.softcap = p.shape.softcap;
     heads.window = p.shape.window;
     heads.kv = {k.data(), v.data(), p.n_ctx, p.int8};
+    qkv_.from_kernel();
   }
 
   kernels::Heads heads{};

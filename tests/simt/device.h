@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <vector>
 
 #define __global__
 #define __device__
@@ -48,9 +47,10 @@ void exchange(const T& mine, T (&all)[32], const char* file = __builtin_FILE(),
   exchange_bytes(&mine, all, sizeof(T), {file, line});
 }
 
-// What the thread that runs now has on its way to shared memory. It arrives as late as it may, when
-// the thread waits for it; a thread must not exit before.
-std::vector<std::function<void()>>& copies();
+// Copies to shared memory on their way, which a thread must not exit before. They arrive at once
+// where threads run in reverse, else as late as they may: when their thread waits for them.
+void copy_later(std::function<void()> copy);
+void wait_for_copies();
 
 // A kernel on its way: body() is to run once for every thread of every block.
 struct Launch {

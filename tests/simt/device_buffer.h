@@ -53,18 +53,29 @@ inline specbound::kernels::Stream stream() {
   return nullptr;
 }
 
-// Waits for what was launched; what went wrong there comes out here.
-inline void synchronize() {
-#ifdef __CUDACC__
-  check(cudaDeviceSynchronize(), "synchronize");
-#endif
-}
-
 #ifndef __CUDACC__
 // How often the host has taken, written, read or freed memory: each time it waits for what runs.
 inline uint64_t& host_waits() {
   static uint64_t n = 0;
   return n;
+}
+#endif
+
+// Waits for what was launched; what went wrong there comes out here.
+inline void synchronize() {
+#ifdef __CUDACC__
+  check(cudaDeviceSynchronize(), "synchronize");
+#else
+  ++host_waits();
+#endif
+}
+
+#ifndef __CUDACC__
+// Of what stands for a kernel's work, where the bytes begin and how many they are: a kernel that
+// may overlap those before it must wait before it reads them (tests/ptx).
+inline std::map<uint64_t, size_t>& made_by_kernels() {
+  static std::map<uint64_t, size_t> made;
+  return made;
 }
 
 // Where the bytes of each live buffer begin, and how many they are: what tests/ptx holds every
@@ -115,6 +126,7 @@ class DeviceBytes {
     cudaFree(all_);
 #else
     live_buffers().erase(reinterpret_cast<uint64_t>(data()));
+    made_by_kernels().erase(reinterpret_cast<uint64_t>(data()));
     ++host_waits();
     munmap(all_, total_);
 #endif
@@ -219,6 +231,13 @@ class DeviceBuffer {
 
   T* data() const { return static_cast<T*>(bytes_.data()); }
   size_t size() const { return n_; }
+
+  // From now on it stands for what a kernel has just made.
+  void from_kernel() const {
+#ifndef __CUDACC__
+    made_by_kernels()[reinterpret_cast<uint64_t>(data())] = n_ * sizeof(T);
+#endif
+  }
 
   // Waits for what was launched.
   std::vector<T> read() const {

@@ -473,9 +473,18 @@ SIMT_UNSEEN void exchange_bytes(const void* mine, void* all, size_t size, Where 
   copy(all, warp.handed_in[meet_warp(me, size, where)], kLanes * size);
 }
 
-SIMT_UNSEEN std::vector<std::function<void()>>& copies() {
+SIMT_UNSEEN void copy_later(std::function<void()> copy) {
   SB_CHECK(current != nullptr);
-  return current->copies;
+  if (current_options.order == Order::kReverse) {
+    copy();
+    copy = [] {};
+  }
+  current->copies.push_back(std::move(copy));
+}
+
+SIMT_UNSEEN void wait_for_copies() {
+  for (const auto& copy : current->copies) copy();
+  current->copies.clear();
 }
 
 SIMT_UNSEEN void run_grid(const Launch& launch) {

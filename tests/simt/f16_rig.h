@@ -94,6 +94,8 @@ inline HalfRows scaled(const std::vector<float>& x, int n_in, int max_rows) {
   kernels::scale_rows_f16({pass.data(), from.data(), n_in, n_in, rows.on_device(), max_rows},
                           simt::stream());
   simt::synchronize();
+  rows.x.from_kernel();
+  rows.scale.from_kernel();
   return rows;
 }
 

@@ -88,6 +88,8 @@ struct DeviceRows {
     const QuantizedRows rows = quantized(kernels_for(best_isa()), x, n_in, n_rows, n_in);
     q.write(rows.q);
     d.write(rows.d);
+    q.from_kernel();
+    d.from_kernel();
   }
 
   kernels::RowsI8 rows() const { return {n_in, q.data(), d.data()}; }

@@ -2,6 +2,8 @@
 
 set(prefilled "prefill attention: head sizes, groups, biases, norms, pairings")
 set(spoiled "prefill attention: what is infinite or NaN spoils the rows that see it, no others")
+set(any_order
+  "prefill attention depends on neither thread order, the grid, nor the other rows")
 set(in_windows "prefill attention: windows, from one key to more than there are")
 
 simt_fault(prefill_values_overwritten
@@ -15,6 +17,25 @@ simt_fault(prefill_keys_overwritten
   TEXT "__syncthreads();  // values are there, keys have been read"
   REPLACEMENT ""
   CAUGHT_BY ${prefilled})
+
+# A copy that may arrive at once does so while the buffer is still read.
+simt_fault(prefill_values_copied_too_early
+  SOURCE kernels/prefill_attention.cu
+  TEXT "__syncthreads();    // keys are there, values have been read"
+  REPLACEMENT "fetch_values<D>(v, n, begin, values); __syncthreads();"
+  CAUGHT_BY ${any_order})
+
+simt_fault(prefill_keys_copied_too_early
+  SOURCE kernels/prefill_attention.cu
+  TEXT "__syncthreads();  // values are there, keys have been read"
+  REPLACEMENT "if (end <= block_last) { fetch_keys<D>(k, n, end, keys); } __syncthreads();"
+  CAUGHT_BY ${any_order})
+
+simt_fault(prefill_zero_of_either_sign
+  SOURCE kernels/prefill_attention.cu
+  TEXT "rows.out[i][2 * r] * inverse + 0.0f"
+  REPLACEMENT "rows.out[i][2 * r] * inverse"
+  CAUGHT_BY "prefill attention: a zero is +0, however rows are cut into chunks")
 
 simt_fault(prefill_keys_not_waited_for
   SOURCE kernels/prefill_attention.cu

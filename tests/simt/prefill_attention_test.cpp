@@ -1,6 +1,8 @@
 // Prefill attention against FP64, its error beside that of the CPU backend's kernels.
 #include <doctest/doctest.h>
 
+#include <bit>
+
 #include "attention_rig.h"
 #include "prefill_attention.h"
 
@@ -158,6 +160,64 @@ TEST_CASE("prefill attention depends on neither thread order, the grid, nor the 
     p.qkv.resize(static_cast<size_t>(n) * all.stride());
     CHECK(same_bits(prefill(p).attended.data(), together.attended.data(), n * q_dim));
   }
+}
+
+TEST_CASE(
+    "prefill attention: any cut into chunks, of every size of tiles, with what is not finite") {
+  for (const int head_dim : {64, 72, 96, 120, 136}) {
+    for (const int window : {0, 37}) {
+      HeadShape shape{1, 1, head_dim};
+      shape.window = window;
+      HeadProblem all(shape, 192, 50, 90, 8);
+      all.qkv[static_cast<size_t>(21) * all.stride() + 2 * head_dim + 5] =
+          HUGE_VALF;  // position 71
+      const PrefillResult together = prefill(all);
+      for (const int first : {14, 40, 70}) {
+        HeadProblem p(shape, all.n_ctx, all.pos + first, all.n_rows - first, 8);
+        p.k = together.k;
+        p.v = together.v;
+        p.qkv.assign(all.qkv.begin() + static_cast<ptrdiff_t>(first) * all.stride(), all.qkv.end());
+        const std::vector<float> found = prefill(p).attended;
+        int wrong = 0;
+        for (size_t i = 0; i < found.size(); ++i) {
+          wrong += !same_floats(found[i], together.attended[first * head_dim + i]);
+        }
+        CAPTURE(head_dim);
+        CAPTURE(window);
+        CAPTURE(first);
+        CHECK(wrong == 0);
+      }
+    }
+  }
+}
+
+// What the first tile gives is negative and falls below all numbers where the second one's scores
+// are so much larger: -0, to which a third tile adds +0 where it comes in at all.
+TEST_CASE("prefill attention: a zero is +0, however rows are cut into chunks") {
+  HeadShape shape{1, 1, 8};
+  shape.rotated = 0;
+  const int n_rows = 16, pos = 120;
+  HeadProblem all(shape, 192, pos, n_rows);
+  const float length = std::sqrt(8.0f);
+  for (int p = 0; p < pos; ++p) {
+    for (int d = 0; d < 8; ++d) {
+      const float score = p == 5 ? -11.0f : p < 64 ? 0.0f : 86.0f;
+      all.k[all.k_place(0, p, d)] = float_to_half(d == 0 ? score : 0.0f);
+      all.v[all.v_place(0, p, d)] = p == 5 ? 0x8001 : 0;  // the least there is
+    }
+  }
+  std::fill(all.qkv.begin(), all.qkv.end(), 0.0f);
+  for (int row = 0; row < n_rows; ++row) {
+    float* const qkv = &all.qkv[static_cast<size_t>(row) * all.stride()];
+    qkv[0] = length;
+    qkv[8] = 86.0f;
+  }
+  const PrefillResult together = prefill(all);
+  HeadProblem last = all;  // of those that see two tiles alone
+  last.n_rows = 8;
+  last.qkv.resize(8 * last.stride());
+  CHECK(same_bits(prefill(last).attended.data(), together.attended.data(), 8 * 8));
+  CHECK(std::bit_cast<uint32_t>(together.attended[7 * 8]) == 0);
 }
 
 TEST_CASE("prefill attention: what is infinite or NaN spoils the rows that see it, no others") {

@@ -204,6 +204,7 @@ TEST_CASE("FP16 products: residual, bias, gate and up; infinite rows are NaN and
   const DeviceBuffer<float> device_bias(bias);
   for (const bool biased : {false, true}) {
     DeviceBuffer<float> h(before);
+    h.from_kernel();
     project_residual_f16(
         {pass.data(), rows.on_device(), w.tiles(), biased ? device_bias.data() : nullptr, h.data()},
         simt::stream());

@@ -83,6 +83,7 @@ std::vector<float> residual(const Int8Matrix& w, const std::vector<float>& x,
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
   const DeviceRows rows(x, n_rows, w.n_in);
   const DeviceBuffer<float> device_bias(bias), device_h(h);
+  device_h.from_kernel();
   kernels::project_residual(
       {pass.data(), rows.rows(), w.tiles(), bias.empty() ? nullptr : device_bias.data(),
        device_h.data(), most_rows(n_rows, max_rows)},
@@ -138,7 +139,9 @@ struct DeviceHidden {
       : n(static_cast<int>(row.weight.size())),
         pass(std::vector<Pass>{{1, 3, row.slot}}),
         h(row.h),
-        weight(row.weight) {}
+        weight(row.weight) {
+    h.from_kernel();
+  }
   kernels::NormedRow row() const { return {n, h.data(), weight.data(), Hidden::kEps}; }
 };
 

@@ -21,6 +21,7 @@ QuantizedRows norm_on_device(const std::vector<float>& h, const std::vector<floa
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
   const DeviceBuffer<float> device_h(h), device_weight(weight);
   const DeviceRows out(max_rows, dim);
+  device_h.from_kernel();
   kernels::norm_quantize(
       {pass.data(), device_h.data(), device_weight.data(), kEps, out.rows(), max_rows},
       simt::stream());
