@@ -53,8 +53,9 @@ struct Attend {
   // Null: row r follows the row before it, at position pass->pos + r. Else 0 <= pass->slot <=
   // pass->pos, and K and V of the places from the root on are in the cache, or the pass's own.
   const RowTree* tree = nullptr;
-  // Null: rows of one text. Else row r is at its position there, below context, and there is no
-  // tree; heads.kv is sequence 0's, the others' lie next_sequence halves apart, a multiple of 8.
+  // Null: rows of one text. Else row r is at its position there, below context; heads.kv is
+  // sequence 0's, the others' lie next_sequence halves apart, a multiple of 8. `tree` is null where
+  // each row is of another text, else it is read for all rows, chains too.
   const RowSequences* sequences = nullptr;
   size_t next_sequence = 0;
   // attend_chunks() with the kernel before it (launch.cuh); false where that one, or one before it
@@ -70,7 +71,8 @@ struct Attend {
 // least of all where many queries share a K/V head.
 bool better_joined(const Attend& p);
 void attend_chunks(const Attend& p, Stream stream);  // heads.qkv, cache -> cache, parts
-// In place of that for rows of several sequences; max_rows, 1..16, sizes the grid.
+// In place of that for rows of several sequences; max_rows, 1..16, sizes the grid. One launch more
+// with a tree: rows see each other's keys, which are stored before any is read.
 void attend_side_by_side(const Attend& p, int max_rows, Stream stream);
 void combine_chunks(const Attend& p, Stream stream);  // parts -> attended, quantized
 

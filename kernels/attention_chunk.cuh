@@ -201,7 +201,7 @@ SPECBOUND_DEVICE void stage_tail_values(const Heads& heads, const Chunk<Kv>& c) 
 template <class Kv>
 SPECBOUND_DEVICE int place_of(const Chunk<Kv>& c, uint64_t path, int key) {
   const int root = c.root - c.begin;
-  return root + static_cast<int>(path >> (4 * (key - root)) & 15);
+  return root + slot_at(path, key - root);
 }
 
 }  // namespace specbound::kernels

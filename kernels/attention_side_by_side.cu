@@ -1,6 +1,6 @@
-// Attention of a decode pass whose rows are each of a text of its own: a block for each chunk, K/V
-// head and row. Nobody else needs its keys and values, so they are not staged: a thread reads the
-// key of its position, then its dimensions of all values, as they lie in the cache.
+// Attention of a decode pass whose rows are of several texts: a block for each chunk, K/V head and
+// row. Few others need its keys and values, so they are not staged: a thread reads the key of its
+// position, then its dimensions of all values, as they lie in the cache.
 #include "attention.h"
 #include "finish_head.cuh"
 #include "launch.cuh"
@@ -21,7 +21,29 @@ struct RowChunk {
   int first_key, keys;  // of the chunk, that the row sees: first_key .. keys - 1
   float* q;             // (kTurn, head_dim)
   float* weights;       // (kTurn, 64): first scores
+  // Where its text has a tree: the root's position, from `begin` on, and the row's path.
+  int root;
+  uint64_t path;
 };
+
+// K and V are those of the row's text.
+SPECBOUND_DEVICE Heads heads_of(const Attend& p, int row) {
+  Heads heads = p.heads;
+  const size_t sequence = static_cast<size_t>(p.sequences->sequence[row]);
+  // In halves, of INT8 too: in bytes ptxas takes 72 registers of FP16 on sm_90, not 64.
+  heads.kv.k = static_cast<uint16_t*>(heads.kv.k) + sequence * p.next_sequence;
+  heads.kv.v = static_cast<uint16_t*>(heads.kv.v) + sequence * p.next_sequence;
+  return heads;
+}
+
+// Where the row finds position `at`, both from `begin` on: its ancestors may lie in the next chunk.
+// Positions that it does not see are at themselves.
+template <bool kTree>
+SPECBOUND_DEVICE int place_of(const RowChunk& c, int at) {
+  if constexpr (!kTree) return at;
+  const bool moved = at >= c.root && at < c.keys;
+  return moved ? c.root + slot_at(c.path, at - c.root) : at;
+}
 
 // dots[i] + q_i . k of `n` queries (head_dim) and numbers d..end - 1, by ascending d, less their
 // scale; d a multiple of 8.
@@ -49,11 +71,12 @@ SPECBOUND_DEVICE void add_products(const KvRow<Kv>& k, int d, int end, const flo
 
 // Scores of `n` queries with this thread's position; -inf where they do not see it, and what is
 // there may be anything.
-template <class Kv>
+template <bool kTree, class Kv>
 SPECBOUND_DEVICE void score_keys(const Heads& heads, const RowChunk& c, int n) {
   const int position = static_cast<int>(threadIdx.x), head_dim = heads.head_dim;
   const bool visible = c.first_key <= position && position < c.keys;
-  const KvRow<Kv> k = key_at<Kv>(heads.kv, head_dim, c.kv_head, c.begin + position);
+  const KvRow<Kv> k =
+      key_at<Kv>(heads.kv, head_dim, c.kv_head, c.begin + place_of<kTree>(c, position));
   float dots[kTurn];
 #pragma unroll
   for (int i = 0; i < kTurn; ++i) dots[i] = 0.0f;
@@ -113,7 +136,7 @@ SPECBOUND_DEVICE void weigh(float* scores, float* state) {
 }
 
 // Weighted sums of the values, by ascending keys, of `n` queries from `first_head` on.
-template <class Kv>
+template <bool kTree, class Kv>
 SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowChunk& c,
                                  int first_head, int n) {
   const int head_dim = heads.head_dim;
@@ -131,11 +154,12 @@ SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowC
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
         const bool there = key + j < c.keys;
-        const int blocks = Kv::kScaled ? (key + j) / kKeyBlock : 0;
-        const int before = (key + j) * head_dim + blocks * scale_numbers<Kv>(head_dim);
+        const int place = place_of<kTree>(c, key + j);
+        const int blocks = Kv::kScaled ? place / kKeyBlock : 0;
+        const int before = place * head_dim + blocks * scale_numbers<Kv>(head_dim);
         v[j] = there ? Kv::value(values[before + d]) : 0.0f;
         if constexpr (Kv::kScaled) {
-          const KvRow<Kv> value = value_at<Kv>(heads.kv, head_dim, c.kv_head, c.begin + key + j);
+          const KvRow<Kv> value = value_at<Kv>(heads.kv, head_dim, c.kv_head, c.begin + place);
           scale[j] = there ? half_float(value.scale(d / kKvScaled)) : 0.0f;
         }
       }
@@ -158,9 +182,22 @@ SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowC
   }
 }
 
+// Where texts have several rows, before one sees another: key and value of a row, by a warp for
+// each K/V head.
+template <class Kv>
+__global__ void __launch_bounds__(kWarp) store_side_by_side_kernel(Attend p) {
+  const int kv_head = static_cast<int>(blockIdx.x), row = static_cast<int>(blockIdx.y);
+  if (row >= p.pass->n_rows) return;
+  const int pos = p.sequences->pos[row], depth = p.tree->depth[row];
+  const int place = pos - depth + slot_at(p.tree->path[row], depth);
+  const Heads heads = heads_of(p, row);
+  wait_for_previous();
+  store_key_value<Kv>(heads, row, kv_head, pos, place, block_shared<float>());
+}
+
 // Twelve blocks a multiprocessor, of INT8 ten: with none to plan for, ptxas unrolls into
 // registers it lacks.
-template <class Kv>
+template <bool kTree, class Kv>
 __global__ void __launch_bounds__(kThreads, Kv::kScaled ? 10 : 12)
     attend_side_by_side_kernel(Attend p) {
   RowChunk c;
@@ -171,18 +208,18 @@ __global__ void __launch_bounds__(kThreads, Kv::kScaled ? 10 : 12)
   if (c.row >= p.pass->n_rows) return;
   const int pos = p.sequences->pos[c.row], first = first_key(p.heads, pos) - c.begin;
   if (c.begin > pos || first >= kPositions) return;
-  Heads heads = p.heads;
-  const size_t sequence = static_cast<size_t>(p.sequences->sequence[c.row]);
-  // In halves, of INT8 too: in bytes ptxas takes 72 registers of FP16 on sm_90, not 64.
-  heads.kv.k = static_cast<uint16_t*>(heads.kv.k) + sequence * p.next_sequence;
-  heads.kv.v = static_cast<uint16_t*>(heads.kv.v) + sequence * p.next_sequence;
+  const Heads heads = heads_of(p, c.row);
   c.first_key = first > 0 ? first : 0;
   c.keys = pos + 1 - c.begin < kPositions ? pos + 1 - c.begin : kPositions;
   c.q = block_shared<float>();
   c.weights = c.q + kTurn * heads.head_dim;
 
-  // The row's key and value go to the cache, whence they are read like all others.
-  if (pos - c.begin < kPositions) {
+  // The row's key and value go to the cache, whence they are read like all others; where rows see
+  // each other's, they are there (store_side_by_side_kernel).
+  if constexpr (kTree) {
+    c.root = pos - p.tree->depth[c.row] - c.begin;
+    c.path = p.tree->path[c.row];
+  } else if (pos - c.begin < kPositions) {
     if (warp_index() == 0) store_key_value<Kv>(heads, c.row, c.kv_head, pos, pos, c.q);
     __syncthreads();
   }
@@ -195,28 +232,45 @@ __global__ void __launch_bounds__(kThreads, Kv::kScaled ? 10 : 12)
       finish_query(heads, c.row, head + i, pos, c.q + i * heads.head_dim);
     }
     __syncthreads();  // queries are finished, the last ones' weights have been read
-    score_keys<Kv>(heads, c, n);
+    score_keys<kTree, Kv>(heads, c, n);
     __syncthreads();  // scores are there
     for (int i = warp_index(); i < n; i += kWarps) {
       const size_t state = (static_cast<size_t>(c.row) * heads.n_heads + head + i) * n_chunks;
       weigh(c.weights + i * kPositions, p.part_states + 2 * (state + c.index));
     }
     __syncthreads();  // weights are there
-    add_values<Kv>(p, heads, c, head, n);
+    // In few chunks; the others need not ask where each value is.
+    if (kTree && c.root < c.keys) {
+      add_values<true, Kv>(p, heads, c, head, n);
+    } else {
+      add_values<false, Kv>(p, heads, c, head, n);
+    }
   }
+}
+
+template <class Kv>
+void launch_side_by_side(const Attend& p, int max_rows, Stream stream) {
+  const auto n_kv_heads = static_cast<unsigned>(p.heads.n_kv_heads);
+  const auto rows = static_cast<unsigned>(max_rows);
+  auto kernel = attend_side_by_side_kernel<false, Kv>;
+  if (p.tree != nullptr) {
+    launch(store_side_by_side_kernel<Kv>, "store_side_by_side",
+           {{n_kv_heads, rows}, kWarp, p.heads.head_dim * sizeof(float), true}, stream, p);
+    kernel = attend_side_by_side_kernel<true, Kv>;
+  }
+  const Grid blocks{static_cast<unsigned>(p.context / kPositions), n_kv_heads, rows};
+  const size_t shared = kTurn * (p.heads.head_dim + kPositions) * sizeof(float);
+  launch(kernel, "attend_side_by_side", {blocks, kThreads, shared}, stream, p);
 }
 
 }  // namespace
 
 void attend_side_by_side(const Attend& p, int max_rows, Stream stream) {
   check_attend(p);
-  SB_CHECK(p.sequences != nullptr && p.tree == nullptr && p.next_sequence % 8 == 0);
+  SB_CHECK(p.sequences != nullptr && p.next_sequence % 8 == 0);
   SB_CHECK(max_rows >= 1 && max_rows <= kMaxDecodeRows);
-  const Grid blocks{static_cast<unsigned>(p.context / kPositions),
-                    static_cast<unsigned>(p.heads.n_kv_heads), static_cast<unsigned>(max_rows)};
-  const size_t shared = kTurn * (p.heads.head_dim + kPositions) * sizeof(float);
-  launch(p.heads.kv.int8 ? attend_side_by_side_kernel<KvI8> : attend_side_by_side_kernel<KvF16>,
-         "attend_side_by_side", {blocks, kThreads, shared}, stream, p);
+  p.heads.kv.int8 ? launch_side_by_side<KvI8>(p, max_rows, stream)
+                  : launch_side_by_side<KvF16>(p, max_rows, stream);
 }
 
 }  // namespace specbound::kernels

@@ -20,6 +20,11 @@ SPECBOUND_DEVICE int first_key(const Heads& heads, int pos) {
   return heads.window > 0 && pos >= heads.window ? pos - heads.window + 1 : 0;
 }
 
+// The slot of the ancestor at `depth` in a RowTree's path.
+SPECBOUND_DEVICE int slot_at(uint64_t path, int depth) {
+  return static_cast<int>(path >> (4 * depth) & 15);
+}
+
 // The position of row `row` of a pass.
 SPECBOUND_DEVICE int position_of(const Pass& pass, const RowTree* tree, int row) {
   return tree == nullptr ? pass.pos + row : pass.pos - pass.slot + tree->depth[row];

@@ -27,18 +27,20 @@ struct Pass {
 
 // Which rows of a decode pass follow which, where they are no chain (engine/row_paths.h): in device
 // memory as well. The round's root is at pos - slot of the pass, be that p. Row r is at position
-// p + depth[r], its K and V go to place pos + r of the cache, and the key and value that it sees at
-// position p + d are those of place p + number d of path[r].
+// p + depth[r], its K and V go to place p + its slot of the cache, which is pos + r and the last
+// number of path[r], and the key and value that it sees at position p + d are those of place
+// p + number d of path[r]. Beside RowSequences a row's root is that of its text's rows, at
+// pos[r] - depth[r] there, slots counted from it.
 struct RowTree {
   uint64_t path[kMaxDecodeRows];  // ascending slots, 4 bits each, number 0 the lowest
   uint8_t depth[kMaxDecodeRows];
 };
 
-// Rows of a decode pass that are each the next one of a text of its own (Sequences of
-// engine/backend.h), in place of a pass's pos: in device memory as well.
+// Rows of a decode pass that are the next ones of several texts (Sequences of engine/backend.h), in
+// place of a pass's pos: in device memory as well. No sequence twice, but with a RowTree.
 struct RowSequences {
   int32_t pos[kMaxDecodeRows];       // of row r
-  int32_t sequence[kMaxDecodeRows];  // whose K and V it sees, and leaves its own in; none twice
+  int32_t sequence[kMaxDecodeRows];  // whose K and V it sees, and leaves its own in
 };
 
 // Whether a form has what TilesI8::d2 holds, and for how many blocks of 32 k it holds it once.

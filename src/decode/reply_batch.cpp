@@ -83,7 +83,7 @@ void ReplyBatch::end_aborted() {
 
 // One of several from now on. A drafter that needs layers to itself has none to share.
 void ReplyBatch::join(Reply& reply) {
-  if (std::exchange(reply.joined, true) || !backend_.sequences()->takes_drafts()) return;
+  if (std::exchange(reply.joined, true)) return;
   Speculator* const speculator = reply.request.speculator ? reply.request.speculator() : nullptr;
   reply.drafter = speculator ? speculator->shared() : nullptr;
   if (reply.drafter) reply.drafts = reply.drafter->begin(reply.session->tokens());

@@ -117,8 +117,6 @@ class Sequences {
   // grow by n: as run_layers(0, n, kv_len, 1, L) of each alone. 1 to kMaxRows rows in all, no
   // sequence twice. What was said by follow() does not count.
   virtual void run_side_by_side(std::span<const Part> parts) = 0;
-  // Whether parts may have more than one row: else replies that share passes go without drafts.
-  virtual bool takes_drafts() const = 0;
 
  protected:
   ~Sequences() = default;

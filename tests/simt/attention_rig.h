@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "attention.h"
@@ -17,6 +18,30 @@
 #include "simt/rig.h"
 
 namespace specbound::test {
+
+// Rows follow any before them: half of them the one just before.
+inline RowPaths random_paths(std::mt19937_64& random) {
+  RowPaths paths;
+  for (int slot = 1; slot < kMaxRows; ++slot) {
+    const int any = static_cast<int>(random() % slot);
+    paths.follow(slot, random() % 2 == 0 ? slot - 1 : any);
+  }
+  return paths;
+}
+
+// All rows follow the first.
+inline RowPaths siblings() {
+  RowPaths paths;
+  for (int slot = 1; slot < kMaxRows; ++slot) paths.follow(slot, 0);
+  return paths;
+}
+
+// One row beside the root's first child, then a chain behind that: every key one place on.
+inline RowPaths shifted() {
+  RowPaths paths;
+  for (int slot = 1; slot < kMaxRows; ++slot) paths.follow(slot, slot == 2 ? 0 : slot - 1);
+  return paths;
+}
 
 struct HeadShape {
   int n_heads, n_kv_heads, head_dim;

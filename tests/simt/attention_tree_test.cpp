@@ -13,30 +13,6 @@ using namespace specbound::test;
 
 namespace {
 
-// Rows follow any before them: half of them the one just before.
-RowPaths random_paths(std::mt19937_64& random) {
-  RowPaths paths;
-  for (int slot = 1; slot < kMaxRows; ++slot) {
-    const int any = static_cast<int>(random() % slot);
-    paths.follow(slot, random() % 2 == 0 ? slot - 1 : any);
-  }
-  return paths;
-}
-
-// All rows follow the first.
-RowPaths siblings() {
-  RowPaths paths;
-  for (int slot = 1; slot < kMaxRows; ++slot) paths.follow(slot, 0);
-  return paths;
-}
-
-// One row beside the root's first child, then a chain behind that: every key one place on.
-RowPaths shifted() {
-  RowPaths paths;
-  for (int slot = 1; slot < kMaxRows; ++slot) paths.follow(slot, slot == 2 ? 0 : slot - 1);
-  return paths;
-}
-
 // Rows slot.. of a round of 16, with what the rows before them have left.
 HeadProblem rows_of(const HeadProblem& round, const PassResult& after, int slot, int n) {
   HeadProblem p(round.shape, round.n_ctx, round.root() + slot, n, 13);

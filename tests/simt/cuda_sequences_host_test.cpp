@@ -121,16 +121,25 @@ TEST_CASE("CUDA engine, sequences: replies side by side are those that Session w
     CAPTURE(kv_type_name(kv));
     const TinyModel model(q8_0_spec(2), kv);
     std::vector<BatchRequest> wanted = batch_requests(model, 12, kContext);
-    for (size_t i = 0; i < 6; ++i) {  // the device draws for all that share their passes
+    for (size_t i = 0; i < 9; ++i) {  // the device draws for all that share their passes
       wanted[i].sampling.repeat_penalty = 1;
       wanted[i].sampling.frequency_penalty = 0;
     }
-    // Free candidates have no rows there: one of each text is all that a pass takes.
-    TreeSpeculator tree(nullptr, nullptr, kMaxRows, false);
+    wanted[2].options.max_tokens = 12;
+    wanted[8] = wanted[10] = wanted[2];  // what the first one left is right
+    LookupMemory memory;
+    TreeSpeculator tree(nullptr, &memory, kMaxRows, false);
     for (size_t i = 0; i < wanted.size(); i += 2) wanted[i].speculator = [&] { return &tree; };
     const auto together = with_sequences(model, 5, kContext),
                alone = with_sequences(model, 1, kContext);
-    check_replies(*together, *alone, wanted);
+    int drafted = 0, accepted = 0;  // in replies that were never alone
+    for (const GenerateStats& stats : check_replies(*together, *alone, wanted)) {
+      if (stats.side_by_side < stats.counters.rounds) continue;
+      drafted += stats.counters.drafted_tokens;
+      accepted += stats.counters.accepted_tokens;
+    }
+    CHECK(drafted > 20);
+    CHECK(accepted > 5);
     const uint64_t block = kv_cache_bytes(model.config, 1, kv);
     for (const uint64_t most : some_of({2 * block, uint64_t{0}})) {
       check_replies(*together, *alone, wanted, most);
@@ -138,6 +147,27 @@ TEST_CASE("CUDA engine, sequences: replies side by side are those that Session w
       for (int i = 0; i < 5; ++i) kept += together->sequences()->kv_bytes(i);
       CHECK(kept == most);
     }
+  }
+}
+
+TEST_CASE(
+    "CUDA engine, sequences: drafts are a launch a layer more, and one for who follows whom") {
+  const TinyModel model(q8_0_spec(3));
+  simt::DeviceLog log;
+  const auto backend = with_sequences(model, 3, 0, &log);
+  const auto kernels = [&](const std::vector<Sequences::Part>& parts) {
+    for (int s = 0; s < 3; ++s) backend->sequences()->cut(s, 0);
+    for (int slot = 0; slot < 3; ++slot) backend->embed(slot, 7 + slot);
+    backend->wait();
+    const int before = log.kernels_run;
+    backend->sequences()->run_side_by_side(parts);
+    backend->wait();
+    return log.kernels_run - before;
+  };
+  const int plain = kernels({{0}, {1}, {2}});
+  for (int time = 0; time < 3; ++time) {  // companies of as many rows take turns
+    CHECK(kernels({{2, 2}, {0}}) == plain + 4);
+    CHECK(kernels({{1}, {2}, {0}}) == plain);
   }
 }
 

@@ -552,4 +552,5 @@ simt_fault(expert_given_the_first_row
 
 include(one_row_faults.cmake)
 include(prefill_attention_faults.cmake)
+include(side_by_side_faults.cmake)
 include(host_faults.cmake)

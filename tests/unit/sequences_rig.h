@@ -236,7 +236,7 @@ inline void run_texts_at_random(std::vector<ExpectedText> texts, Backend& backen
         int room = kMaxRows - static_cast<int>(of.size());
         for (const int i : of) {
           const int most = std::min(room, kLongestText - texts[i].done - 1);
-          const int more = sequences->takes_drafts() && below(3) ? below(most + 1) : 0;
+          const int more = below(3) ? below(most + 1) : 0;
           rounds.emplace_back(texts[i], i, 1 + more, config.vocab_size, random);
           room -= more;
         }
@@ -270,10 +270,10 @@ inline std::vector<BatchRequest> batch_requests(const TinyModel& model, int n, i
 }
 
 // What a ReplyBatch over `together` writes is what Session writes on `alone`, however little is
-// kept between replies.
-inline void check_replies(Backend& together, Backend& alone,
-                          const std::vector<BatchRequest>& wanted,
-                          uint64_t most_bytes = Sessions::kAnyBytes) {
+// kept between replies. Returns what is counted of each.
+inline std::vector<GenerateStats> check_replies(Backend& together, Backend& alone,
+                                                const std::vector<BatchRequest>& wanted,
+                                                uint64_t most_bytes = Sessions::kAnyBytes) {
   const int n = together.sequences()->n_sequences();
   Sessions sessions(together, most_bytes);
   ReplyBatch batch(sessions);
@@ -302,6 +302,7 @@ inline void check_replies(Backend& together, Backend& alone,
   CHECK(batch.tokens_under_way() == 0);
   CHECK(batch.step().empty());
   CHECK(sessions.idle().bytes <= most_bytes);
+  std::vector<GenerateStats> counted;
   for (size_t i = 0; i < wanted.size(); ++i) {
     CAPTURE(i);
     Session session(alone, Sampler(wanted[i].sampling));
@@ -310,7 +311,9 @@ inline void check_replies(Backend& together, Backend& alone,
     const auto tokens = session.tokens();
     CHECK(written[i].tokens == std::vector<int32_t>(tokens.begin(), tokens.end()));
     CHECK(stop_reason_name(written[i].stats.stop) == std::string(stop_reason_name(stats.stop)));
+    counted.push_back(written[i].stats);
   }
+  return counted;
 }
 
 }  // namespace specbound::test

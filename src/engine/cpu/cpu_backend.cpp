@@ -73,7 +73,6 @@ class CpuBackend final : public LayeredBackend,
   void cut(int sequence, int n) override;
   size_t kv_bytes(int sequence) const override { return sequences_[sequence].kv.bytes_held(); }
   void run_side_by_side(std::span<const Sequences::Part> parts) override;
-  bool takes_drafts() const override { return true; }
   ChunkRows* chunk_rows() override { return this; }
   int most_rows() const override { return std::max(std::min(kPrefillChunk, n_ctx_), kMaxRows); }
   void embed_chunk(std::span<const ChunkRows::Part> parts) override;

@@ -60,8 +60,6 @@ class CudaBackend final : public LayeredBackend,
   void cut(int sequence, int n) override;
   size_t kv_bytes(int sequence) const override;
   void run_side_by_side(std::span<const Part> parts) override;
-  // A text's keys of this pass would be read in the launch that stores them.
-  bool takes_drafts() const override { return false; }
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
@@ -239,22 +237,27 @@ size_t CudaBackend::kv_bytes(int sequence) const {
 }
 
 void CudaBackend::run_side_by_side(std::span<const Part> parts) {
-  const int n = static_cast<int>(parts.size());
-  SB_CHECK(n >= 1 && n <= kMaxRows);
+  const size_t n_parts = parts.size();
+  SB_CHECK(n_parts >= 1 && n_parts <= kMaxRows);
+  const RowPaths chain;
   std::array<SideBySideRow, kMaxRows> rows;
-  int longest = 0;  // of the texts, with their rows
-  for (int i = 0; i < n; ++i) {
-    const int sequence = parts[i].sequence;
-    SB_CHECK(sequence >= 0 && sequence < n_sequences() && parts[i].n == 1);
-    for (int j = 0; j < i; ++j) SB_CHECK(parts[j].sequence != sequence);
-    const int pos = lengths_[sequence].everywhere();
-    SB_CHECK(pos < n_ctx_);
-    rows[i] = {tokens_[i], pos, sequence};
-    longest = std::max(longest, pos + 1);
+  int n = 0, longest = 0;  // longest: of the texts, with their rows
+  for (size_t i = 0; i < n_parts; ++i) {
+    const Part& part = parts[i];
+    SB_CHECK(part.sequence >= 0 && part.sequence < n_sequences());
+    const int root = lengths_[part.sequence].everywhere();
+    SB_CHECK(part.n >= 1 && n + part.n <= kMaxRows && root + part.n <= n_ctx_);
+    for (size_t j = 0; j < i; ++j) SB_CHECK(parts[j].sequence != part.sequence);
+    for (int slot = 0; slot < part.n; ++slot, ++n) {
+      const RowPath& path = part.paths ? part.paths[slot] : chain[slot];
+      rows[n] = {tokens_[n], root, part.sequence, path};
+    }
+    longest = std::max(longest, root + part.n);
   }
   checks_.change_text();
-  for (const SideBySideRow& row : std::span(rows).first(n)) {
-    lengths_[row.sequence].extend(row.pos, 1, 1, config_.n_layers);
+  for (const Part& part : parts) {
+    KvLengths& lengths = lengths_[part.sequence];
+    lengths.extend(lengths.everywhere(), part.n, 1, config_.n_layers);
   }
   rope_.ensure(longest - 1);
   std::fill_n(pending_.begin(), n, false);

@@ -65,20 +65,27 @@ void DecodePasses::embed(const DecodeRows& rows) const {
 void DecodePasses::run_side_by_side(std::span<const SideBySideRow> rows, int n_layers) {
   SB_CHECK(!rows.empty() && rows.size() <= kMaxRows);
   SideBySideState state{{static_cast<int>(rows.size()), 0}, {}, {}};
+  kernels::RowTree tree{};
   int longest = 0;  // of the texts, with their rows
+  bool drafts = false;
   for (size_t i = 0; i < rows.size(); ++i) {
     state.tokens[i] = rows[i].token;
-    state.rows.pos[i] = rows[i].pos;
+    state.rows.pos[i] = rows[i].pos();
     state.rows.sequence[i] = rows[i].sequence;
-    longest = std::max(longest, rows[i].pos + 1);
+    tree.path[i] = packed_path(rows[i].path);
+    tree.depth[i] = static_cast<uint8_t>(rows[i].path.depth);
+    longest = std::max(longest, rows[i].pos() + 1);
+    drafts |= rows[i].path.depth > 0;
   }
   store_value(device_, side_by_side_.data(), state);
-  const Company company{grid_context(longest, n_ctx_),
-                        static_cast<int>(std::bit_ceil(rows.size()))};
+  if (drafts) store_value(device_, side_by_side_tree_.data(), tree);
+  const Company company{grid_context(longest, n_ctx_), static_cast<int>(std::bit_ceil(rows.size())),
+                        drafts};
   side_by_side_graphs_.run(company, [&] {
     const SideBySideState* there = side_by_side_.data();
     forward_.embed(&there->pass, there->tokens, kMaxRows, h_);
     forward_.decode({.pass = &there->pass,
+                     .tree = company.drafts ? side_by_side_tree_.data() : nullptr,
                      .sequences = &there->rows,
                      .max_rows = company.max_rows,
                      .context = company.context},

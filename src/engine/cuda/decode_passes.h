@@ -20,10 +20,13 @@ struct DecodeRows {
   const int32_t* tokens = nullptr;  // (n); null: H has them
 };
 
-// One of the rows side by side: the row of a sequence at its position.
+// One of the rows side by side: of a sequence whose next row, its root, is at that position.
 struct SideBySideRow {
   int32_t token;
-  int pos, sequence;
+  int root, sequence;
+  RowPath path;  // slots counted from the root's
+
+  int pos() const { return root + path.depth; }
 };
 
 class DecodePasses {
@@ -37,7 +40,8 @@ class DecodePasses {
         graphs_(device, graphs),
         side_by_side_graphs_(device, graphs),
         state_(device, 1),
-        side_by_side_(device, 1) {}
+        side_by_side_(device, 1),
+        side_by_side_tree_(device, 1) {}
 
   // Through layers from..to; those with tokens are embedded first.
   void run(const DecodeRows& rows, int from, int to);
@@ -63,6 +67,7 @@ class DecodePasses {
   struct Company {
     int context;
     int max_rows;  // a power of two
+    bool drafts;   // a text has more than one row
     auto operator<=>(const Company&) const = default;
   };
 
@@ -76,6 +81,7 @@ class DecodePasses {
   GraphCache<Company> side_by_side_graphs_;
   DeviceMemory<PassState> state_;
   DeviceMemory<SideBySideState> side_by_side_;
+  DeviceMemory<kernels::RowTree> side_by_side_tree_;  // where a text has more than one row
 };
 
 }  // namespace specbound

@@ -38,7 +38,8 @@ struct ChunkState {
 // A decode pass: what it is about, in device memory, and what its launches are made for.
 struct DecodePass {
   const kernels::Pass* pass;
-  const kernels::RowTree* tree = nullptr;            // null: all rows are straight
+  // Null: all rows are straight, or of other texts.
+  const kernels::RowTree* tree = nullptr;
   int sequence = 0;                                  // of all rows,
   const kernels::RowSequences* sequences = nullptr;  // or null
   // What q, k and v multiply; null: the rows, normed.
