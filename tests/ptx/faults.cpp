@@ -138,7 +138,7 @@ std::vector<PlantedFault> all_faults() {
   };
   if (!loaded().can_overlap()) return faults;
   // Nobody waits for the kernel before.
-  faults.push_back({"rows_unwaited", "::project_kernel<true, 1>", kWait, -1, "", kProject});
+  faults.push_back({"rows_unwaited", "::project_kernel<true, 1>", kWait, 0, "", kProject});
   faults.push_back({"parts_unfinished", "::combine_chunks_kernel", kWait, -1, "", kManyChunks});
   faults.push_back({"qkv_unfinished",
                     "::attend_chunks_kernel<false, false, specbound::kernels::KvF16>", kWait, -1,
