@@ -97,5 +97,6 @@ echo "activate-noawait ldconfig" >"$tree/DEBIAN/triggers"
 find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -hcd "@$SOURCE_DATE_EPOCH" {} +
 
 package="$out/specbound_$version-1_$architecture.deb"
-dpkg-deb --build --root-owner-group "$tree" "$package" >&2
+# 9 for a dictionary that reaches from the kernels of the library back to those of the program.
+dpkg-deb --build --root-owner-group -Zxz -z9 "$tree" "$package" >&2
 echo "$package"

@@ -91,8 +91,9 @@ cmake --install "$build" --prefix "$stage/$name" --strip >&2
 copy_notices "$stage/$name/share/doc/specbound/third-party"
 packed="$stage/packed"
 mkdir "$packed"
+# A dictionary that reaches from the kernels of the library back to those of the program.
 tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
-  -c "$name" | xz -6 >"$packed/$name.tar.xz"
+  -c "$name" | xz --lzma2=preset=6,dict=64MiB >"$packed/$name.tar.xz"
 package=$("$root/packaging/deb.sh" "$build" "$packed")
 python3 -B "$root/packaging/release_check.py" "$packed" >&2
 mv "$packed"/* "$out"

@@ -89,7 +89,6 @@ def describe(path, may_need):
            newest(symbols, "GLIBCXX"))
     expect(set(gpu["code"]) == ARCHITECTURES and set(gpu["ptx"]) == PTX,
            f"code for {sorted(ARCHITECTURES)} and PTX of {sorted(PTX)}", gpu)
-    expect(path.stat().st_size < MOST_BYTES, "less than 40 MB", path.stat().st_size)
     return dict(file=path.name, bytes=path.stat().st_size, needs=sorted(needed),
                 newest_glibc_symbol=".".join(map(str, glibc)), gpu_code_bytes=gpu["code"],
                 gpu_ptx_bytes=gpu["ptx"])
@@ -198,6 +197,7 @@ def main(folder, *roots):
     packages[1]["depends"] = depends
     for entry in packages + files:
         print(f"{entry['file']}: {entry['bytes'] * 1e-6:.1f} MB", flush=True)
+        expect(entry["bytes"] < MOST_BYTES, f"{entry['file']} of less than 40 MB", entry["bytes"])
     print(f"glibc {files[0]['newest_glibc_symbol']}; the package depends on {depends}", flush=True)
     if roots:
         machine = bench.hardware()
