@@ -98,5 +98,6 @@ find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -hcd "@$SOURCE_DATE_EPOC
 
 package="$out/specbound_$version-1_$architecture.deb"
 # 9 for a dictionary that reaches from the kernels of the library back to those of the program.
-dpkg-deb --build --root-owner-group -Zxz -z9 "$tree" "$package" >&2
+dpkg-deb --build --root-owner-group -Z"${DPKG_DEB_COMPRESSOR_TYPE:-xz}" \
+  -z"${DPKG_DEB_COMPRESSOR_LEVEL:-9}" "$tree" "$package" >&2
 echo "$package"

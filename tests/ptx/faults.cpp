@@ -45,6 +45,9 @@ constexpr const char *kPostNorm = "post norms: no matter in which order threads 
                      *kKeep =
                          "the keys and values of a path go to its positions, and nothing else "
                          "changes",
+                     *kSideBySide =
+                         "attention side by side: trees and chains of several texts have the "
+                         "CPU's bits",
                      *kPrefill = "prefill attention: head sizes, groups, biases, norms, pairings",
                      *kPenalty = "penalize_rows: the sampler's penalty, row by row",
                      *kEmbed =
@@ -139,6 +142,8 @@ std::vector<PlantedFault> all_faults() {
   if (!loaded().can_overlap()) return faults;
   // Nobody waits for the kernel before.
   faults.push_back({"rows_unwaited", "::project_kernel<true, 1>", kWait, 0, "", kProject});
+  faults.push_back({"row_unfinished", "::store_side_by_side_kernel<specbound::kernels::KvF16>",
+                    kWait, -1, "", kSideBySide});
   faults.push_back({"parts_unfinished", "::combine_chunks_kernel", kWait, -1, "", kManyChunks});
   faults.push_back({"qkv_unfinished",
                     "::attend_chunks_kernel<false, false, specbound::kernels::KvF16>", kWait, -1,
