@@ -18,10 +18,6 @@ SPECBOUND_DEVICE float larger(float a, float b) {  // b where a is NaN
   return a > b ? a : b;
 }
 
-SPECBOUND_DEVICE bool finite(float x) {
-  return x < infinity() && x > -infinity();
-}
-
 // exp((x - top) scale) for x <= top; 0 for NaN and -inf.
 SPECBOUND_DEVICE float peak_weight(float x, float top, float scale) {
   return exp_formula(larger((x - top) * scale, -100.0f));

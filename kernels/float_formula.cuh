@@ -8,6 +8,10 @@
 
 namespace specbound::kernels {
 
+SPECBOUND_DEVICE bool finite(float x) {
+  return x < infinity() && x > -infinity();
+}
+
 // e^x, relative error below 2^-22; 0 below -87, infinite above 88. Cody-Waite reduction by ln 2 in
 // two parts, a polynomial of degree 7.
 SPECBOUND_DEVICE float exp_formula(float x) {

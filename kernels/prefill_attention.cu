@@ -342,10 +342,6 @@ SPECBOUND_DEVICE void find_spoiled(const Word2* bad_keys, int begin, Rows<D>& ro
   }
 }
 
-SPECBOUND_DEVICE bool finite(float x) {
-  return (bits_of(x) & 0x7f800000u) != 0x7f800000u;
-}
-
 template <int D>
 __global__ void __launch_bounds__(kThreads, 2) prefill_attention_kernel(PrefillArguments a) {
   using S = Shape<D>;

@@ -40,6 +40,15 @@ PrefillResult prefill(const HeadProblem& p, bool store_queries = true, int max_r
   return {attended.read(), buffers.k.read(), buffers.v.read()};
 }
 
+// The rows from `first` on as a chunk of their own, behind the K and V that the whole one left.
+HeadProblem second_chunk(const HeadProblem& all, int first, const PrefillResult& together) {
+  HeadProblem p(all.shape, all.n_ctx, all.pos + first, all.n_rows - first, 8);
+  p.k = together.k;
+  p.v = together.v;
+  p.qkv.assign(all.qkv.begin() + static_cast<ptrdiff_t>(first) * all.stride(), all.qkv.end());
+  return p;
+}
+
 // softmax(cap(q K / sqrt(n))) V in FP64, of queries and the cache as they are after the pass.
 std::vector<double> attend_in_fp64(const HeadProblem& p, const HeadResult& with) {
   const HeadShape& s = p.shape;
@@ -147,10 +156,7 @@ TEST_CASE("prefill attention depends on neither thread order, the grid, nor the 
   CHECK(prefill(all, true, 512).attended == together.attended);
   const size_t q_dim = shape.q_dim();
   for (const int first : {1, 14, 64, 70, 89}) {  // cut into two chunks: the second one
-    HeadProblem p(shape, all.n_ctx, all.pos + first, all.n_rows - first, 8);
-    p.k = together.k;
-    p.v = together.v;
-    p.qkv.assign(all.qkv.begin() + static_cast<ptrdiff_t>(first) * all.stride(), all.qkv.end());
+    const HeadProblem p = second_chunk(all, first, together);
     CHECK(
         same_bits(prefill(p).attended.data(), &together.attended[first * q_dim], p.n_rows * q_dim));
   }
@@ -173,11 +179,7 @@ TEST_CASE(
           HUGE_VALF;  // position 71
       const PrefillResult together = prefill(all);
       for (const int first : {14, 40, 70}) {
-        HeadProblem p(shape, all.n_ctx, all.pos + first, all.n_rows - first, 8);
-        p.k = together.k;
-        p.v = together.v;
-        p.qkv.assign(all.qkv.begin() + static_cast<ptrdiff_t>(first) * all.stride(), all.qkv.end());
-        const std::vector<float> found = prefill(p).attended;
+        const std::vector<float> found = prefill(second_chunk(all, first, together)).attended;
         int wrong = 0;
         for (size_t i = 0; i < found.size(); ++i) {
           wrong += !same_floats(found[i], together.attended[first * head_dim + i]);
@@ -271,10 +273,7 @@ TEST_CASE("prefill attention: a window's rows depend on neither order, the grid,
   CHECK(prefill(all, true, 512).attended == together.attended);
   const size_t q_dim = shape.q_dim();
   for (const int first : {1, 14, 37, 64, 89}) {
-    HeadProblem p(shape, all.n_ctx, all.pos + first, all.n_rows - first, 8);
-    p.k = together.k;
-    p.v = together.v;
-    p.qkv.assign(all.qkv.begin() + static_cast<ptrdiff_t>(first) * all.stride(), all.qkv.end());
+    const HeadProblem p = second_chunk(all, first, together);
     CHECK(
         same_bits(prefill(p).attended.data(), &together.attended[first * q_dim], p.n_rows * q_dim));
   }
