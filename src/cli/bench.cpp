@@ -249,11 +249,11 @@ void check_compare(const BenchOptions& options) {
   if (options.drafting.on && !*options.drafting.on) {
     throw Error(ErrorCode::kUsage, "--spec off: --compare spec has a plain side already");
   }
-  if (options.drafting.acceptance == Acceptance::kRejection) {
-    throw Error(
-        ErrorCode::kUsage,
-        "--accept rejection: gives the same probabilities and another text, which cannot be "
-        "timed against plain decoding's; spec-bench measures it");
+  if (options.drafting.acceptance != Acceptance::kCoupled) {
+    throw Error(ErrorCode::kUsage,
+                format("--accept %s: gives another text, which cannot be timed against plain "
+                       "decoding's; spec-bench measures it",
+                       acceptance_name(options.drafting.acceptance)));
   }
   if (options.drafting.remember.value_or(false)) {
     throw Error(ErrorCode::kUsage,

@@ -152,15 +152,16 @@ server::ApiOptions api_options(const ServeFlags& given) {
   return options;
 }
 
-// A reply alone would have the drafts that rejection judges, one in company none: its text would be
+// A reply alone would have the drafts that such rules judge, one in company none: its text would be
 // another one.
 void check_acceptance(const ServeFlags& given) {
   given.speculation.check();
-  if (given.speculation.acceptance != Acceptance::kRejection || given.parallel == 1) return;
+  const Acceptance acceptance = given.speculation.acceptance;
+  if (acceptance == Acceptance::kCoupled || given.parallel == 1) return;
   throw Error(ErrorCode::kUsage,
-              format("--accept rejection: expected --parallel 1, found %d: of several replies side "
-                     "by side none is drafted, so that a text would depend on who else asks",
-                     given.parallel));
+              format("--accept %s: expected --parallel 1, found %d: of several replies side by "
+                     "side none is drafted, so that a text would depend on who else asks",
+                     acceptance_name(acceptance), given.parallel));
 }
 
 std::string url(const std::string& host, int port) {

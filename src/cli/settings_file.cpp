@@ -360,7 +360,10 @@ bool is_overridden(const Given& given, const std::vector<Given>& all) {
 // whose --speculator is its own.
 bool is_of_another_drafter(const Given& given, const std::vector<Given>& all, const Flags& flags) {
   const std::string parameter = parameter_of(given.flag->declared().long_name());
-  const auto is_for = [&](std::string_view drafter) { return is_for_drafter(parameter, drafter); };
+  const std::string value = given.values.empty() ? "" : given.values.back().text;
+  const auto is_for = [&](std::string_view drafter) {
+    return is_for_drafter(parameter, value, drafter);
+  };
   const Flag* const speculator = flags.find("--speculator");
   if (!speculator) return false;
   if (speculator->given()) return !is_for(speculator->values().back());

@@ -207,10 +207,17 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                 "too; rest drafts from it alone (default: none)")
       .type("FILE.datastore");
   flags.add_choice("--accept", options.acceptance,
-                   {{"coupled", Acceptance::kCoupled}, {"rejection", Acceptance::kRejection}},
-                   "with draft: coupled (default) draws draft and target with the same noise and "
-                   "gives plain decoding's text; rejection is the classic min(1, p/q) rule: the "
-                   "same probabilities, another text");
+                   {{"coupled", Acceptance::kCoupled},
+                    {"rejection", Acceptance::kRejection},
+                    {"typical", Acceptance::kTypical}},
+                   "coupled (default) draws draft and target with the same noise and gives plain "
+                   "decoding's text; with draft, rejection is the classic min(1, p/q) rule: the "
+                   "same probabilities, another text; with medusa or hydra, typical keeps what "
+                   "the model holds for likely enough: another text, of other probabilities, "
+                   "above --temp 0");
+  flags.add_switch("--fixed-tree", options.fixed_tree,
+                   "with medusa or hydra: drafts at the first places of Medusa's fixed tree in "
+                   "place of the likeliest");
   flags.add_int("--siblings", options.siblings, 1, kMaxProposals,
                 "with --accept rejection: drafts of each place, judged one after the other "
                 "(default 1)");

@@ -141,10 +141,11 @@ void VerifyFlags::check(const Flags& flags) const {
       throw Error(ErrorCode::kUsage, format("%s: needs --speculator forced", name));
     }
   }
-  if (options.drafting.acceptance == Acceptance::kRejection) {
+  if (options.drafting.acceptance != Acceptance::kCoupled) {
     throw Error(ErrorCode::kUsage,
-                "--accept rejection: it keeps the probabilities of plain decoding, not its text: "
-                "there is nothing to compare");
+                format("--accept %s: gives another text than plain decoding: there is nothing to "
+                       "compare",
+                       acceptance_name(options.drafting.acceptance)));
   }
   options.drafting.check();
 }

@@ -26,12 +26,6 @@
 
 namespace specbound {
 
-// How a draft and its target belong together.
-enum class Acceptance {
-  kCoupled,  // both drawn with the same noise: the text of plain decoding (docs/architecture.md 5)
-  kRejection,  // by the rule above: its distribution
-};
-
 inline constexpr int kMaxProposals = 8;  // of a place
 
 // The chance that a draft from q stays: the sum over tokens of min(p, q), which is 1 - TV(p, q)

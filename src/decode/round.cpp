@@ -1,10 +1,13 @@
 #include "decode/round.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "decode/rejection.h"
+#include "decode/typical_acceptance.h"
 #include "engine/layer_stretches.h"
 #include "error.h"
+#include "numerics/exact_math.h"
 
 namespace specbound {
 
@@ -19,7 +22,7 @@ void Round::start(Limits limits) {
   rows_.clear();
   masks_ = 0;
   shown_ = 0;
-  committed_ = false;
+  committed_ = typical_ = false;
   passes_.clear();
   tokens_.clear();
   ns_.fill(0);
@@ -186,8 +189,10 @@ bool Round::verify() {
   const bool proposed = std::any_of(proposals_.begin(), proposals_.begin() + newest(),
                                     [](const TokenDistribution& q) { return !q.ids.empty(); });
   const bool chain = paths_[newest()].straight;
-  row_sampler_.start(rows(), limits_.reply, history(newest()),
-                     {.chain = chain, .logits = proposed || (!chain && limits_.logits)});
+  row_sampler_.start(
+      rows(), limits_.reply, history(newest()),
+      {.chain = chain, .logits = proposed || typical_ || (!chain && limits_.logits)});
+  if (typical_) judge_typical();
   spent(Phase::kLogits);
   return !aborted();
 }
@@ -233,9 +238,36 @@ int32_t Round::sample(int slot) {
   return token;
 }
 
-// By the rule that the drafts after row `slot` were made for: rejection, or the coupled draw, which
-// is right for any draft and for none.
+void Round::judge_typical() {
+  std::array<bool, kMaxRows> stays{true};     // the draft, and all before it
+  std::array<double, kMaxRows> log_chance{};  // of the draft
+  for (int slot = 0; slot < rows(); ++slot) {
+    stays_[slot] = -1;
+    if (!stays[slot] || !has_child(slot)) continue;
+    row_sampler_.distribution(slot, history(slot), target_);
+    const double least = typical_threshold(target_);
+    for (int draft = slot + 1; draft < rows(); ++draft) {
+      if (rows_[draft].parent != slot) continue;
+      const double chance = target_.of(rows_[draft].token);
+      stays[draft] = chance > least;
+      if (stays[draft]) log_chance[draft] = exact_log(chance);
+    }
+  }
+  std::array<std::pair<int, double>, kMaxRows> best{};  // behind each row: length, logarithm
+  for (int draft = newest(); draft > 0; --draft) {
+    if (!stays[draft]) continue;
+    const int slot = rows_[draft].parent;
+    const std::pair through(1 + best[draft].first, log_chance[draft] + best[draft].second);
+    if (stays_[slot] >= 0 && through < best[slot]) continue;
+    stays_[slot] = draft;
+    best[slot] = through;
+  }
+}
+
+// By the rule that the drafts after row `slot` were made for: rejection, typical acceptance, or the
+// coupled draw, which is right for any draft and for none.
 int32_t Round::target(int slot) {
+  if (typical_ && stays_[slot] >= 0) return rows_[stays_[slot]].token;
   std::vector<int32_t> drafts;
   if (!proposals_[slot].ids.empty()) {
     for (const RowEvent& row : rows_) {

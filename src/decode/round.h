@@ -15,6 +15,7 @@
 #include "decode/row_sampler.h"
 #include "decode/sampler.h"
 #include "engine/backend.h"
+#include "error.h"
 #include "trace/event.h"
 
 namespace specbound {
@@ -94,6 +95,13 @@ class Round {
   // their order, whatever tokens they are: the target is then drawn by rejection, in place of the
   // sampler's rule.
   std::vector<int32_t> propose(std::span<const float> z, int n = 1);
+  // Drafts of this round stay by typical acceptance (decode/typical_acceptance.h), for a
+  // temperature above 0: of the paths whose tokens all do the longest, of equals the likeliest.
+  // What comes behind it is drawn by the sampler's rule.
+  void accept_typical() {
+    SB_CHECK(!limits_.shared);
+    typical_ = true;
+  }
   // Exit head `head` looks at the newest row; the token after it is drawn by the same rule as in
   // draw().
   RowSampler::Check check(int head, float temperature, const WantedDraw& wanted = {});
@@ -148,6 +156,7 @@ class Round {
 
  private:
   void embed(int32_t token, int parent);
+  void judge_typical();
   int32_t target(int slot);
   void spent(Phase phase);
 
@@ -168,6 +177,9 @@ class Round {
   std::vector<TokenDistribution>
       proposals_;             // [slot]: what the drafts after it came from; else empty
   TokenDistribution target_;  // scratch
+  bool typical_ = false;
+  std::array<int, kMaxRows>
+      stays_{};  // [slot], where typical_: the draft behind it that does; or -1
   std::vector<LayerPass> passes_;
   std::vector<TokenEvent> tokens_;
   std::array<int64_t, kPhases> ns_{};

@@ -37,8 +37,8 @@ class Speculator {
   // What it has decided by what was measured, ever.
   virtual Control control() const { return {}; }
 
-  // Where tokens are drawn, they are by its drafts (decode/rejection.h): the text depends on which
-  // rounds have any.
+  // Where tokens are drawn, they are by its drafts (decode/rejection.h, typical_acceptance.h): the
+  // text depends on which rounds have any.
   virtual bool decides_text() const { return false; }
 
   // What drafts in its place where the reply shares passes with others; nullptr: nothing does.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "decode/acceptance.h"
 #include "decode/rejection.h"
 #include "drafters/guesser.h"
 

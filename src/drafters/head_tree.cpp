@@ -1,6 +1,8 @@
 #include "drafters/head_tree.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include "error.h"
 
@@ -10,19 +12,41 @@ namespace {
 
 // Of candidates: which one waits longer.
 constexpr auto kAfter = [](const auto& a, const auto& b) {
-  return a.right != b.right ? a.right < b.right : a.number > b.number;
+  return a.weight != b.weight ? a.weight < b.weight : a.number > b.number;
 };
+
+// A place of a fixed tree: behind which other one, and the how-manieth of the likeliest there.
+struct Place {
+  int parent, rank;
+};
+// Those of Medusa's tree of 63 (mc_sim_7b_63 of the authors' code) that there are rows for, in the
+// order of what each adds there.
+constexpr Place kFixedTree[] = {{-1, 0}, {0, 0}, {-1, 1}, {0, 1}, {-1, 2}, {1, 0}, {2, 0}, {0, 2},
+                                {-1, 3}, {0, 3}, {-1, 4}, {0, 4}, {4, 0},  {0, 5}, {1, 1}};
+static_assert(std::size(kFixedTree) == kMaxRows - 1);
+constexpr int kFixedLevels = 3;
+
+// Behind place `parent` that of rank `rank`; nullopt: none.
+std::optional<int> fixed_place(int parent, int rank) {
+  const auto found = std::ranges::find_if(
+      kFixedTree, [&](const Place& place) { return place.parent == parent && place.rank == rank; });
+  if (found == std::end(kFixedTree)) return std::nullopt;
+  return static_cast<int>(found - std::begin(kFixedTree));
+}
 
 }  // namespace
 
-HeadTree::HeadTree(const ExitHeads& heads, HeadKind kind, int w_max)
+HeadTree::HeadTree(const ExitHeads& heads, HeadKind kind, int w_max, const Rules& rules)
     : kind_(kind),
       head_(heads.find(kind, 0)),
       levels_(is_layer(kind) ? kEagleLevels
               : head_ < 0    ? 0
-                             : static_cast<int>(heads.heads()[head_].medusa.size())),
-      w_max_(w_max) {
+                             : std::min(static_cast<int>(heads.heads()[head_].medusa.size()),
+                                     rules.fixed ? kFixedLevels : kMaxRows)),
+      w_max_(w_max),
+      rules_(rules) {
   SB_CHECK(is_published(kind) && head_ >= 0);
+  SB_CHECK(is_by_place(kind) || !(rules.fixed || rules.typical));
   SB_CHECK(w_max >= 1 && w_max <= kMaxRows);
 }
 
@@ -43,7 +67,8 @@ std::span<const LikelyToken> HeadTree::ask(Round& round) {
     seen_ = slot + 1;
   }
   const ExitPeak peak = backend.exit_check(head_, slot, 1);
-  const SamplingParams& sampling = round.sampler().params();
+  static const SamplingParams greedy = greedy_sampling();
+  const SamplingParams& sampling = rules_.typical ? greedy : round.sampler().params();
   likeliest_tokens(backend.exit_logits(), backend.exit_ids(), sampling, round.place(slot),
                    kSiblings, likely);
   if (sampling.temperature == 0 &&
@@ -56,13 +81,22 @@ std::span<const LikelyToken> HeadTree::ask(Round& round) {
   return likely;
 }
 
-// What may follow the newest row waits; the row is right with chance `right`. False when aborted.
-bool HeadTree::expand(Round& round, double right) {
+// What may follow the newest row, which was candidate `row`, waits. False when aborted.
+bool HeadTree::expand(Round& round, const Candidate& row) {
   const int slot = round.newest();
   if (round.full() || round.depth(slot) >= levels_) return true;
+  if (rules_.fixed && !fixed_place(row.place, 0)) return true;
   if (round.aborted()) return false;
-  for (const auto& [token, share] : ask(round)) {
-    waiting_.push_back({slot, token, right * share, came_++});
+  const std::span<const LikelyToken> likely = ask(round);
+  for (size_t rank = 0; rank < likely.size(); ++rank) {
+    Candidate next{slot, likely[rank].token, row.weight * likely[rank].share, came_++};
+    if (rules_.fixed) {
+      const std::optional<int> place = fixed_place(row.place, static_cast<int>(rank));
+      if (!place) break;  // a place's ranks go from 0 on
+      next.place = *place;
+      next.weight = -*place;
+    }
+    waiting_.push_back(next);
     std::ranges::push_heap(waiting_, kAfter);
   }
   return true;
@@ -73,14 +107,15 @@ DraftEnd HeadTree::draft(Round& round) {
   for (std::vector<LikelyToken>& likely : likely_) likely.clear();
   waiting_.clear();
   came_ = seen_ = 0;
-  if (!expand(round, 1)) return DraftEnd::kAborted;
+  if (rules_.typical && round.sampler().params().temperature > 0) round.accept_typical();
+  if (!expand(round, {.weight = 1})) return DraftEnd::kAborted;
   while (!round.full() && !waiting_.empty()) {
     std::ranges::pop_heap(waiting_, kAfter);
     const Candidate best = waiting_.back();
     waiting_.pop_back();
     if (round.would_end(best.parent, best.token)) continue;
     round.append_to(best.parent, best.token, 0);
-    if (!expand(round, best.right)) return DraftEnd::kAborted;
+    if (!expand(round, best)) return DraftEnd::kAborted;
   }
   return DraftEnd::kWidth;
 }

@@ -134,9 +134,8 @@ std::string SetCommand::speculation_value(const std::string& name) const {
   if (name == "ngram-max") return std::to_string(given_.ngram_max);
   if (name == "model-draft") return file_name(given_.draft_model);
   if (name == "datastore") return file_name(given_.datastore);
-  if (name == "accept") {
-    return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
-  }
+  if (name == "accept") return acceptance_name(given_.acceptance);
+  if (name == "fixed-tree") return on_off(given_.fixed_tree);
   if (name == "siblings") return std::to_string(given_.siblings);
   if (name == "no-siblings") return on_off(given_.no_siblings);
   if (name == "controller") return on_off(speculation_.controls());

@@ -108,14 +108,20 @@ class RestDrafter final : public OtherDrafter {
 class HeadTreeDrafter final : public OtherDrafter {
  public:
   HeadTreeDrafter(const DrafterSetting& setting, HeadKind kind)
-      : tree_(*setting.heads, kind, setting.options.specbound.rows(kMaxRows)),
+      : tree_(*setting.heads, kind, setting.options.specbound.rows(kMaxRows),
+              {.fixed = setting.options.fixed_tree,
+               .typical = setting.options.acceptance == Acceptance::kTypical}),
         file_(setting.heads->path()) {}  // the papers take more rows than there are
 
   Speculator* speculator() override { return &tree_; }
   std::string name() const override { return format("%s heads", tree_.name()); }
   std::string description() const override {
-    return format("%s, a tree by %s, up to %d rows of %d level%s", tree_.name(), file_.c_str(),
-                  tree_.width(), tree_.levels(), tree_.levels() == 1 ? "" : "s");
+    return format("%s, a%s tree by %s, up to %d rows of %d level%s%s", tree_.name(),
+                  tree_.rules().fixed ? " fixed" : "", file_.c_str(), tree_.width(), tree_.levels(),
+                  tree_.levels() == 1 ? "" : "s",
+                  tree_.rules().typical
+                      ? ", accepted where typical: another text, of other probabilities"
+                      : "");
   }
 
  private:
@@ -216,6 +222,12 @@ constexpr OwnOption kDraft[] = {
      [](Options& options) { options.acceptance = Acceptance::kCoupled; }, nullptr},
     {"siblings", "", [](const Options& options) { return options.siblings > 1; },
      [](Options& options) { options.siblings = 1; }, nullptr}};
+constexpr OwnOption kByPlace[] = {
+    {"fixed_tree", "", [](const Options& options) { return options.fixed_tree; },
+     [](Options& options) { options.fixed_tree = false; }, nullptr},
+    {"accept", "=typical",
+     [](const Options& options) { return options.acceptance == Acceptance::kTypical; },
+     [](Options& options) { options.acceptance = Acceptance::kCoupled; }, nullptr}};
 
 constexpr DrafterKind kDrafters[] = {
     {"auto", true, false, kAuto, nullptr},
@@ -227,8 +239,8 @@ constexpr DrafterKind kDrafters[] = {
     {"lookahead", false, false, kLookahead, make<LookaheadDrafter>},
     {"rest", false, false, kRest, make<RestDrafter>},
     {"draft", false, false, kDraft, make_draft_model_drafter, {}, false, true},
-    {"medusa", false, false, {}, make_tree<HeadKind::kMedusa>, HeadKind::kMedusa},
-    {"hydra", false, false, {}, make_tree<HeadKind::kHydra>, HeadKind::kHydra},
+    {"medusa", false, false, kByPlace, make_tree<HeadKind::kMedusa>, HeadKind::kMedusa},
+    {"hydra", false, false, kByPlace, make_tree<HeadKind::kHydra>, HeadKind::kHydra},
     {"eagle", false, false, {}, make_tree<HeadKind::kEagle>, HeadKind::kEagle},
     {"eagle3", false, false, {}, make_tree<HeadKind::kEagle3>, HeadKind::kEagle3},
     {"mtp", false, false, {}, make_tree<HeadKind::kMtp>, HeadKind::kMtp},

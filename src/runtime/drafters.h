@@ -44,7 +44,8 @@ struct DrafterSetting {
   const Datastore* store;     // likewise
 };
 
-// An option that is for one drafter alone, or for it and the tree of all sources.
+// An option that is for some drafters alone, each of which has it, or for one and the tree of all
+// sources.
 struct OwnOption {
   const char* name;   // as errors have it
   const char* value;  // the one that needs the drafter, as "=rejection"; empty: any
@@ -53,8 +54,8 @@ struct OwnOption {
   const char* required;  // what the drafter cannot do without; nullptr: it can
   bool in_tree = false;  // auto knows it too
 
-  bool is_of(std::string_view drafter, std::string_view name) const {
-    return name == drafter || (in_tree && name == "auto");
+  bool same(const OwnOption& other) const {
+    return std::string_view(name) == other.name && std::string_view(value) == other.value;
   }
 };
 
@@ -69,6 +70,10 @@ struct DrafterKind {
   bool by_tau = false;                // drafts while it is sure enough, without exits
 
   bool by_file() const { return head || by_masks; }
+  // Whether `option`, one of its own, is for that drafter.
+  bool has(const OwnOption& option, std::string_view drafter) const {
+    return drafter == name || (option.in_tree && drafter == "auto");
+  }
 };
 std::span<const DrafterKind> drafter_kinds();
 // nullptr: there is none of that name.

@@ -9,6 +9,27 @@
 
 namespace specbound {
 
+namespace {
+
+// Whether a drafter has such an option: several may.
+bool is_of(const OwnOption& option, std::string_view drafter) {
+  return std::ranges::any_of(drafter_kinds(), [&](const DrafterKind& kind) {
+    return std::ranges::any_of(kind.options, [&](const OwnOption& its) {
+      return its.same(option) && kind.has(its, drafter);
+    });
+  });
+}
+
+std::vector<std::string> drafters_with(const OwnOption& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : speculators()) {
+    if (is_of(option, name)) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
 SpecBoundParams paper_params() {
   SpecBoundParams params;
   params.w_max = 8;
@@ -84,13 +105,19 @@ bool SpeculationOptions::about_exits() const {
          s.no_depth_bound || shortlist || rule;
 }
 
-bool is_for_drafter(std::string_view parameter, std::string_view drafter) {
+bool is_for_drafter(std::string_view parameter, const std::string& value,
+                    std::string_view drafter) {
+  bool own = false, own_value = false, fits = false, fits_value = false;
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
-      if (parameter == option.name) return option.is_of(kind.name, drafter);
+      if (parameter != option.name) continue;
+      const bool its = kind.has(option, drafter);
+      own = true, fits |= its;
+      if (*option.value && "=" + value != option.value) continue;
+      own_value = true, fits_value |= its;
     }
   }
-  return true;
+  return own_value ? fits_value : fits || !own;
 }
 
 SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) const {
@@ -99,7 +126,7 @@ SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) 
   if (name != "specbound" && name != "auto") options.specbound = {};
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
-      if (!option.is_of(kind.name, name)) option.drop(options);
+      if (option.given(options) && !is_of(option, name)) option.drop(options);
     }
   }
   return options;
@@ -125,11 +152,10 @@ void SpeculationOptions::check() const {
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
       const bool given = option.given(*this);
-      if (given && !option.is_of(kind.name, speculator)) {
-        throw Error(
-            ErrorCode::kUsage,
-            format("%s%s: needs speculator=%s%s, found %s", option.name, option.value, kind.name,
-                   option.in_tree ? " or auto" : "", printable(speculator).c_str()));
+      if (given && !is_of(option, speculator)) {
+        throw Error(ErrorCode::kUsage,
+                    format("%s%s: needs speculator=%s, found %s", option.name, option.value,
+                           or_list(drafters_with(option)).c_str(), printable(speculator).c_str()));
       }
       if (speculator == kind.name && !given && option.required) {
         throw Error(ErrorCode::kUsage,

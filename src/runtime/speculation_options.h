@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/rejection.h"
+#include "decode/acceptance.h"
 #include "drafters/exit_head.h"
 #include "drafters/lookahead.h"
 #include "drafters/specbound.h"
@@ -64,9 +64,10 @@ struct SpeculationOptions {
   std::optional<LookaheadParams> lookahead;            // of lookahead
   std::string draft_model;                             // of draft and auto: a file
   std::string datastore;                               // of rest and auto: a file
-  Acceptance acceptance = Acceptance::kCoupled;        // of draft
+  Acceptance acceptance = Acceptance::kCoupled;        // of draft, medusa and hydra
   int siblings = 1;                                    // of draft, by rejection: drafts a place
   bool no_siblings = false;                            // of auto: one draft behind each row
+  bool fixed_tree = false;                             // of medusa and hydra: as published
   std::optional<bool> controller;  // of auto: what was measured decides; else it does
 
   // Rows leave the model early by exit heads, whoever says where.
@@ -86,8 +87,8 @@ struct SpeculationOptions {
 };
 // What drafts, as --speculator names it.
 const std::vector<std::string>& speculators();
-// Whether a parameter says something to that drafter: most do to all.
-bool is_for_drafter(std::string_view parameter, std::string_view drafter);
+// Whether a parameter, as it is set, says something to that drafter: most do to all.
+bool is_for_drafter(std::string_view parameter, const std::string& value, std::string_view drafter);
 // "a|b|c"; "a, b or c".
 std::string bar_list(const std::vector<std::string>& words);
 std::string or_list(const std::vector<std::string>& words);

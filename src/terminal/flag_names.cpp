@@ -56,6 +56,7 @@ constexpr std::string_view kSpelledAlike[] = {
     "dtype",
     "exit_layer",
     "features_dir",
+    "fixed_tree",
     "frequency_penalty",
     "head",
     "heads",

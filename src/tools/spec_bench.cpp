@@ -127,10 +127,10 @@ void SpecBench::evaluate(const SpecBenchAnswers& answers) {
         pairs.push_back({answers.find(plain, question.id), answers.find(plain + i, question.id)});
       }
       results.push_back(spec_bench_result(sides_[i].drafter.name, pairs));
-      // Rejection keeps the distribution, not the text.
-      if (sides_[i].drafter.options->acceptance == Acceptance::kRejection &&
+      // Other rules keep the distribution at most, not the text.
+      if (sides_[i].drafter.options->acceptance != Acceptance::kCoupled &&
           strategies_[s].sampling.temperature > 0) {
-        n_rejecting_ += results.back().differing.size();
+        n_by_other_rules_ += results.back().differing.size();
         results.back().differing.clear();
       }
     }
@@ -181,13 +181,13 @@ std::string SpecBench::report() const {
       }
     }
   }
-  if (n_rejecting_ > 0) {
-    text += format("%zu texts are others of the same probabilities: accepted by rejection\n",
-                   n_rejecting_);
+  if (n_by_other_rules_ > 0) {
+    text +=
+        format("%zu texts are others: --accept took drafts by another rule\n", n_by_other_rules_);
   }
   const size_t differing = n_differing();
   text += differing == 0 ? format("every %stext is identical to plain decoding's\n",
-                                  n_rejecting_ > 0 ? "other " : "")
+                                  n_by_other_rules_ > 0 ? "other " : "")
                          : format("%zu texts DIFFER from plain decoding's\n", differing);
   return text;
 }
@@ -224,8 +224,8 @@ Json SpecBench::json() const {
           {"drafters", std::move(drafters)},
           {"parameters", std::move(parameters)},
           {"strategies", std::move(strategies)},
-          {"identical", n_differing() + n_rejecting_ == 0},
-          {"texts_by_rejection", n_rejecting_}};
+          {"identical", n_differing() + n_by_other_rules_ == 0},
+          {"texts_by_other_rules", n_by_other_rules_}};
 }
 
 }  // namespace specbound

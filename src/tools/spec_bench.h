@@ -40,7 +40,7 @@ class SpecBench {
   std::vector<std::vector<SpecBenchResult>> results_;  // [strategy][side - 1]
   int turns_ = 0, cut_turns_ = 0;
   int64_t cut_tokens_ = 0;
-  size_t n_rejecting_ = 0;  // texts that are others because they were accepted by rejection
+  size_t n_by_other_rules_ = 0;  // texts that are others because of --accept
 };
 
 }  // namespace specbound

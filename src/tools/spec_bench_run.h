@@ -2,7 +2,7 @@
 // after the other of a conversation in the model's own chat template. As Spec-Bench does it: one
 // prompt at a time, each turn's prompt read anew, the time of prefill and decoding taken, that of
 // tokens and text not. A conversation goes on with plain decoding's reply, which is every drafter's
-// but of those that accept by rejection: these read it all the same, so that prompts are alike.
+// but of those that accept by another rule: these read it all the same, so that prompts are alike.
 // On a machine that others disturb each turn may be repeated: noise only adds, and the fastest of
 // some replies is what the code takes.
 #pragma once

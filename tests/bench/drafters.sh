@@ -9,8 +9,9 @@
 #
 # KEY: exits, chained (table_heads.sh's chained-text), layer, medusa, hydra, eagle, eagle3, mtp,
 # kangaroo, masks (heads files of table_heads.sh, convert --heads or make_space_masks.py), datastore
-# (of datastore build) or draft (a smaller model). ROW: a key of ROWS in drafters.py. TEXT: what a
-# file learnt, for the table. What needs a file that is not given is left out, and said so.
+# (of datastore build) or draft (a smaller model); or skip, with layers as skip_layers.py finds them
+# in place of FILE. ROW: a key of ROWS in drafters.py. TEXT: what a file learnt, for the table. What
+# needs a file that is not given is left out, and said so.
 #
 # Writes tests/bench/results/drafters.json. Leave the machine alone while it runs.
 set -euo pipefail

@@ -42,6 +42,30 @@ class Convert(FolderCase):
                                 "--ignore-eos", "-t", "1")
                 self.assertEqual(ran.returncode, 0, ran.stderr)
 
+    def test_layerskip_checkpoints_draft_by_their_own_output_matrix(self):
+        """Those are ordinary ones, which were trained with layers dropped and every layer's exit
+        through the one lm_head; here of random weights."""
+        model = self.path("layerskip.gguf")
+        done = specbound("convert", self.layerskip(), "-o", model)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for layer in ("1", "2", "5"):
+            same = specbound("verify", "-m", model, "--speculator", "layerskip", "--exit-layer",
+                             layer, "--bits", "--raw", "-p", "a", "-n", "24", "--temps", "0,0.8",
+                             "--ignore-eos")
+            self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
+        stats = self.path("stats.json")
+        run = specbound("run", "-m", model, "--speculator", "layerskip", "--exit-layer", "5",
+                        "--raw", "-p", "a", "-n", "24", "--temp", "0", "--ignore-eos",
+                        "--controller", "off", "--stats-json", stats)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(b"layerskip with the logit lens, up to 7 rows, check at layer 5 of 6",
+                      run.stderr)
+        with open(stats, encoding="utf-8") as file:
+            done = json.load(file)
+        # The sixth layer adds nothing, so what the fifth says is right.
+        self.assertGreater(done["drafted_tokens"], 12)
+        self.assertEqual(done["accepted_tokens"], done["drafted_tokens"])
+
     def test_default_name_type_and_words(self):
         done = specbound("convert", os.path.join(GOLDEN, "qwen2"), cwd=self.folder)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
@@ -207,9 +231,46 @@ class Convert(FolderCase):
                                      speculator, "--bits", "--raw", "-p", "a", "-n", "24",
                                      "--ignore-eos")
                     self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
+                if kind in ("medusa", "hydra"):
+                    self.check_medusa_s_own_rules(model, out, kind)
                 none = specbound("run", "-m", model, "--speculator", kind, "--raw", "-p", "a")
                 self.assertEqual(none.returncode, 2)
                 self.assertIn(b"convert --heads", none.stderr)
+
+    def check_medusa_s_own_rules(self, model, heads, kind):
+        drafting = ("--heads", heads, "--speculator", kind, "--fixed-tree")
+        same = specbound("verify", "-m", model, *drafting, "--raw", "-p", "a", "-n", "24",
+                         "--temps", "0,1", "--ignore-eos")
+        self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
+        typical = (*drafting, "--accept", "typical")
+        others = 0
+        for temperature, seed in (("0", "1"), *(("4", str(seed)) for seed in range(1, 4))):
+            ask = ("run", "-m", model, "--raw", "-p", "a", "-n", "48", "--temp", temperature,
+                   "--seed", seed, "--ignore-eos")
+            plain, *drafted = (specbound(*ask, *more) for more in (("--spec", "off"), typical,
+                                                                   typical))
+            self.assertEqual(drafted[0].returncode, 0, drafted[0].stderr)
+            self.assertEqual(drafted[0].stdout, drafted[1].stdout)
+            if temperature == "0":
+                self.assertEqual(drafted[0].stdout, plain.stdout)
+            others += drafted[0].stdout != plain.stdout
+            for part in (b"a fixed tree by",
+                         b"accepted where typical: another text, of other probabilities"):
+                self.assertIn(part, drafted[0].stderr)
+        if kind != "hydra" or "gemma3" not in model:  # which is sure of what none of them drafts
+            self.assertGreater(others, 0)
+        for command, says in (
+                (("verify",), b"gives another text than plain decoding"),
+                (("bench", "--compare", "spec"), b"gives another text, which cannot be timed"),
+                (("serve", "--port", "0"), b"expected --parallel 1, found 8")):
+            refused = specbound(command[0], "-m", model, *command[1:], *typical)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(b"--accept typical: " + says, refused.stderr)
+        for flags in (("--accept", "typical"), ("--fixed-tree",)):
+            refused = specbound("run", "-m", model, "-p", "a", "--speculator", "eagle", *flags)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(" ".join(flags).encode() +
+                          b": needs --speculator medusa or hydra, found eagle", refused.stderr)
 
     def test_a_model_s_own_layer_drafts_for_it(self):
         directory, out = self.mimo(), self.path("mimo.gguf")
@@ -235,34 +296,23 @@ class Convert(FolderCase):
         self.assertEqual(other.returncode, 1)
         self.assertRegex(other.stderr, rb"hidden_size.*expected 64, the model's, found 32")
 
-    def mimo(self):
-        """qwen2 with a layer of multi-token prediction, which is its first layer over again."""
-        directory = self.path("mimo")
-        shutil.copytree(os.path.join(GOLDEN, "qwen2"), directory)
+    def changed_copy(self, name, golden, config, change):
+        """The directory `golden` with these keys in its config, and with what change(header, parts)
+        makes of its tensors."""
+        directory = self.path(name)
+        shutil.copytree(os.path.join(GOLDEN, golden), directory)
         path = os.path.join(directory, "config.json")
         with open(path, encoding="utf-8") as file:
-            config = json.load(file)
-        config.update(architectures=["MiMoForCausalLM"], attention_bias=True,
-                      num_nextn_predict_layers=1)
+            keys = json.load(file)
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(config, file)
+            json.dump({**keys, **config}, file)
         path = os.path.join(directory, "model.safetensors")
         with open(path, "rb") as file:
             header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
             data = file.read()
         header.pop("__metadata__", None)
         parts = {name: data[slice(*entry["data_offsets"])] for name, entry in header.items()}
-        dim, layer = config["hidden_size"], "model.mtp_layers.0."
-        for name in list(parts):
-            if name.startswith("model.layers.0."):
-                mine = layer + name.removeprefix("model.layers.0.")
-                header[mine], parts[mine] = dict(header[name]), parts[name]
-        for name in ("token", "hidden", "final"):
-            mine, norm = f"{layer}{name}_layernorm.weight", "model.norm.weight"
-            header[mine], parts[mine] = dict(header[norm]), parts[norm]
-        name = layer + "input_proj.weight"
-        header[name] = dict(dtype="BF16", shape=[dim, 2 * dim])
-        parts[name] = struct.pack("<H", 0x3e00) * (2 * dim * dim)  # 0.125
+        change(header, parts)
         at = 0
         for name, entry in header.items():
             entry["data_offsets"] = [at, at + len(parts[name])]
@@ -271,6 +321,38 @@ class Convert(FolderCase):
         with open(path, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text + b"".join(parts[n] for n in header))
         return directory
+
+    def mimo(self):
+        """qwen2 with a layer of multi-token prediction, which is its first layer over again."""
+        def change(header, parts):
+            layer, norm = "model.mtp_layers.0.", "model.norm.weight"
+            for name in list(parts):
+                if name.startswith("model.layers.0."):
+                    mine = layer + name.removeprefix("model.layers.0.")
+                    header[mine], parts[mine] = dict(header[name]), parts[name]
+            for name in ("token", "hidden", "final"):
+                mine = f"{layer}{name}_layernorm.weight"
+                header[mine], parts[mine] = dict(header[norm]), parts[norm]
+            name, [dim] = layer + "input_proj.weight", header[norm]["shape"]
+            header[name] = dict(dtype="BF16", shape=[dim, 2 * dim])
+            parts[name] = struct.pack("<H", 0x3e00) * (2 * dim * dim)  # 0.125
+
+        return self.changed_copy("mimo", "qwen2", dict(architectures=["MiMoForCausalLM"],
+                                                       attention_bias=True,
+                                                       num_nextn_predict_layers=1), change)
+
+    def layerskip(self):
+        """llama_json with its layer six times, the last of which adds nothing."""
+        def change(header, parts):
+            first = "model.layers.0."
+            for name in [name for name in parts if name.startswith(first)]:
+                for layer in range(1, 6):
+                    mine = f"model.layers.{layer}." + name.removeprefix(first)
+                    header[mine], parts[mine] = dict(header[name]), parts[name]
+                    if layer == 5 and ("o_proj" in name or "down_proj" in name):
+                        parts[mine] = bytes(len(parts[name]))
+
+        return self.changed_copy("layerskip", "llama_json", dict(num_hidden_layers=6), change)
 
     def test_heads_ask_for_what_they_need(self):
         heads = os.path.join(ROOT, "tests/golden/drafters/medusa")

@@ -125,7 +125,7 @@ class Datastore(unittest.TestCase):
                 self.assertIn(b"bad.datastore", result.stderr)
         for flags, says, status in (
                 (("rest",), b"--speculator rest: needs --datastore FILE", 2),
-                (("ngram", "--datastore", "x"), b"--datastore: needs --speculator rest or auto", 2),
+                (("ngram", "--datastore", "x"), b"--datastore: needs --speculator auto or rest", 2),
                 (("auto", "--preset", "paper", "--datastore", "x"), b"leave one of them out", 2),
                 (("rest", "--datastore", ""), b"an empty one", 2),
                 (("rest", "--datastore", self.path("none")), b"cannot open", 1)):

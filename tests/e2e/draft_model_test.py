@@ -184,18 +184,18 @@ class Refused(FolderCase):
     def test_flags_that_do_not_go_together(self):
         self.check_refused("--speculator", "draft", says=b"--speculator draft: needs --model-draft")
         self.check_refused("-md", SHALLOW, "--speculator", "ngram",
-                           says=b"--model-draft: needs --speculator draft or auto, found ngram")
+                           says=b"--model-draft: needs --speculator auto or draft, found ngram")
         self.check_refused("-md", SHALLOW, "--preset", "paper",
                            says=b": --preset paper is exit heads alone; leave one of them out")
         self.check_refused("--accept", "rejection",
                            says=b"--accept rejection: needs --speculator draft")
-        self.check_refused("--accept", "maybe", says=b"expected coupled or rejection")
+        self.check_refused("--accept", "maybe", says=b"expected coupled, rejection or typical")
         self.check_refused("-md", "", says=b"--model-draft: expected the name of a file")
         self.check_refused(*draft(SHALLOW, "--spec", "on", "--w-max", "1"),
                            says=b"leaves no row to draft")
         self.check_refused("--speculator", "draft", "-md", SHALLOW, "--accept", "rejection",
-                           command="verify", says=b"keeps the probabilities of plain decoding, not "
-                           b"its text: there is nothing to compare")
+                           command="verify", says=b"--accept rejection: gives another text than "
+                           b"plain decoding: there is nothing to compare")
         for parallel, found in (((), 8), (("--parallel", "2"), 2)):
             result = specbound("serve", "-m", DEMO, "--port", "0", *parallel,
                                *draft(SHALLOW, "--accept", "rejection"))

@@ -244,9 +244,9 @@ class SpecBench(FolderCase):
                     "--controller", "off", "--limit", "2")
         text, data = self.bench(*drafting, "--temp", "1")
         self.assertFalse(data["identical"])
-        self.assertGreater(data["texts_by_rejection"], 0)
+        self.assertGreater(data["texts_by_other_rules"], 0)
         self.assertEqual(data["strategies"][0]["results"][0]["differing"], [])
-        self.assertIn("accepted by rejection", text)
+        self.assertIn("texts are others: --accept took drafts by another rule", text)
         self.assertIn("every other text is identical", text)
         text, data = self.bench(*drafting)  # greedy
         self.assertTrue(data["identical"])
@@ -290,7 +290,8 @@ class SpecBench(FolderCase):
         self.assertEqual(list(sweep["figure_3"]), ["tau", "alpha", "d_max", "w_max"])
         self.assertEqual([p["value"] for p in sweep["figure_3"]["d_max"]], [1, 2, 3, 4])
         self.assertEqual([b["variant"] for b in sweep["figure_4"]],
-                         ["all", "no annealing", "no depth bound", "no width bound"])
+                         ["all", "no annealing", "annealing learned", "no depth bound",
+                          "no width bound"])
         self.assertIn("Figures 3 and 4", text)
         for name in ("figure3-tau", "figure3-alpha", "figure3-d_max", "figure3-w_max", "figure4"):
             root = ElementTree.parse(os.path.join(self.out, name + ".svg")).getroot()

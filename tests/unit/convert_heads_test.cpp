@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -106,12 +107,13 @@ struct Subject {
 
   // The rows behind the root, as the golden file has them.
   std::vector<std::pair<int, int32_t>> tree(int width,
-                                            const SamplingParams& sampling = greedy_sampling()) {
+                                            const SamplingParams& sampling = greedy_sampling(),
+                                            const HeadTree::Rules& rules = {}) {
     if (kind == HeadKind::kKangaroo) {
       Kangaroo drafter(*heads, {.w_max = width, .eta = 0});
       return rows_of(drafter, sampling);
     }
-    HeadTree drafter(*heads, kind, width);
+    HeadTree drafter(*heads, kind, width, rules);
     return rows_of(drafter, sampling);
   }
 
@@ -221,6 +223,55 @@ TEST_CASE("published trees above temperature 0 hold what the target's noise make
     others += rows != drafting.golden.at("tree").get<std::vector<std::pair<int, int32_t>>>();
   }
   CHECK(others > 0);
+}
+
+// The first of mc_sim_7b_63 (Medusa's medusa_choices.py): by how likely each token of a path is
+// behind the one before.
+const std::vector<std::vector<int>> kMedusaPaths = {{0},       {0, 0}, {1},    {0, 1}, {2},
+                                                    {0, 0, 0}, {1, 0}, {0, 2}, {3},    {0, 3},
+                                                    {4},       {0, 4}, {2, 0}, {0, 5}, {0, 0, 1}};
+
+TEST_CASE("published heads draft at the places of Medusa's fixed tree") {
+  int deep = 0;
+  for (const json& entry : golden_cases()) {
+    CAPTURE(entry.at("name").get<std::string>());
+    Subject drafting(entry), asked(entry);
+    if (!is_by_place(asked.kind)) continue;
+    const int levels = HeadTree(*asked.heads, asked.kind, kMaxRows).levels();
+    const SamplingParams warm{.temperature = 1.5f, .top_p = 1, .min_p = 0, .seed = 5};
+    for (const auto& [sampling, by_entropy] :
+         {std::pair(greedy_sampling(), false), {warm, false}, {warm, true}}) {
+      const bool typical = by_entropy;
+      CAPTURE(typical);
+      const auto rows = drafting.tree(kMaxRows, sampling, {.fixed = true, .typical = typical});
+      std::map<std::vector<int>, int> slots = {{{}, 0}};
+      std::vector<LikelyToken> likely;
+      asked.bring(0, asked.ids.back());
+      size_t next = 0;
+      for (const std::vector<int>& path : kMedusaPaths) {
+        if (static_cast<int>(path.size()) > levels) continue;
+        const int parent = slots.at({path.begin(), path.end() - 1});
+        asked.backend->exit_check(0, parent, 1);
+        const auto pos = static_cast<uint32_t>(asked.ids.size() + path.size() - 1);
+        likeliest_tokens(asked.backend->exit_logits(), asked.backend->exit_ids(),
+                         typical ? greedy_sampling() : sampling, {sampling.seed, 0, pos}, 10,
+                         likely);
+        const int32_t token = likely.at(static_cast<size_t>(path.back())).token;
+        REQUIRE(next < rows.size());
+        CHECK(rows[next] == std::pair(parent - 1, token));
+        const int slot = static_cast<int>(++next);
+        slots[path] = slot;
+        asked.bring(slot, token);
+        asked.backend->follow(slot, parent);
+        deep += path.size() > 2;
+      }
+      CHECK(rows.size() == next);
+      const auto narrow = drafting.tree(5, sampling, {.fixed = true, .typical = typical});
+      CHECK(std::ranges::equal(narrow, std::span(rows).first(4)));
+    }
+    CHECK(drafting.tree(kMaxRows, warm, {.typical = true}) == drafting.tree(kMaxRows));
+  }
+  CHECK(deep > 0);
 }
 
 TEST_CASE("published heads in another type say nearly the same") {

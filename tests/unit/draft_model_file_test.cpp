@@ -136,7 +136,7 @@ TEST_CASE("flags of a draft model, and those that do not go together") {
   };
   check_mentions(refusal({"--speculator", "draft"}), {"needs --model-draft (-md) FILE"});
   check_mentions(refusal({"-md", "a.gguf", "--speculator", "ngram"}),
-                 {"needs --speculator draft or auto, found ngram"});
+                 {"needs --speculator auto or draft, found ngram"});
   parse({"-md", "a.gguf"}).check();
   check_mentions(refusal({"--accept", "rejection", "--speculator", "ngram"}),
                  {"--accept rejection: needs --speculator draft, found ngram"});
@@ -144,6 +144,32 @@ TEST_CASE("flags of a draft model, and those that do not go together") {
                  {"--siblings 2: needs --accept rejection"});
   check_mentions(refusal({"--accept", "rejection", "--siblings", "2"}),
                  {"needs --speculator draft"});
+}
+
+TEST_CASE("flags of rules of acceptance: each drafter has those that are its own") {
+  const SpeculationOptions typical =
+      parse({"--speculator", "medusa", "--accept", "typical", "--fixed-tree"});
+  typical.check();
+  for (const char* name : {"medusa", "hydra", "eagle", "draft", "auto"}) {
+    CAPTURE(name);
+    const SpeculationOptions other = typical.with_speculator(name);
+    const bool keeps = std::string(name) == "medusa" || std::string(name) == "hydra";
+    CHECK((other.acceptance == Acceptance::kTypical) == keeps);
+    CHECK(other.fixed_tree == keeps);
+  }
+  const SpeculationOptions rejection =
+      parse({"--speculator", "draft", "-md", "a.gguf", "--accept", "rejection"});
+  CHECK(rejection.with_speculator("hydra").acceptance == Acceptance::kCoupled);
+  CHECK(rejection.with_speculator("draft").acceptance == Acceptance::kRejection);
+  const auto refusal = [](std::vector<std::string> arguments) {
+    return expect_error(ErrorCode::kUsage, [&] { parse(std::move(arguments)).check(); });
+  };
+  check_mentions(refusal({"--speculator", "draft", "-md", "a.gguf", "--accept", "typical"}),
+                 {"--accept typical: needs --speculator medusa or hydra, found draft"});
+  check_mentions(refusal({"--speculator", "medusa", "--accept", "rejection"}),
+                 {"--accept rejection: needs --speculator draft, found medusa"});
+  check_mentions(refusal({"--fixed-tree"}),
+                 {"--fixed-tree: needs --speculator medusa or hydra, found auto"});
 }
 
 TEST_CASE("a draft model is loaded beside the target when it is first to draft") {

@@ -216,21 +216,21 @@ inline Row trained(const ExitHeads& heads, HeadKind kind, ConfidenceRule rule, f
 }
 
 // A published head alone, which always drafts.
-inline Row head_tree(const ExitHeads& heads, HeadKind kind, int w_max) {
+inline Row head_tree(const ExitHeads& heads, HeadKind kind, int w_max, bool fixed = false) {
   const auto make = [=, &heads](Backend& engine, Text) {
     engine.set_exit_heads(&heads, 32);
-    return std::make_shared<HeadTree>(heads, kind, w_max);
+    return std::make_shared<HeadTree>(heads, kind, w_max, HeadTree::Rules{.fixed = fixed});
   };
-  return {
-      .name = format("a tree by %s heads of random weights, %d rows", head_kind_name(kind), w_max),
-      .model = model(4),
-      .drafter = make,
-      .samplings = {sampling(0), sampling(0, 5, 1.4f), sampling(0.7f), sampling(1.5f, 5, 1.2f)},
-      .prompts = {token_ids(9, 97), token_ids(1, 97)},
-      .replies = {40, 20},
-      .drafted = 40,
-      .rejected = 1,
-      .trees = w_max > 4 ? 20 : 0};
+  return {.name = format("a%s tree by %s heads of random weights, %d rows", fixed ? " fixed" : "",
+                         head_kind_name(kind), w_max),
+          .model = model(4),
+          .drafter = make,
+          .samplings = {sampling(0), sampling(0, 5, 1.4f), sampling(0.7f), sampling(1.5f, 5, 1.2f)},
+          .prompts = {token_ids(9, 97), token_ids(1, 97)},
+          .replies = {40, 20},
+          .drafted = 40,
+          .rejected = 1,
+          .trees = w_max > 4 ? 20 : 0};
 }
 
 // Another model, whose K/V are looked at too.

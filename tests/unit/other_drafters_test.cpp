@@ -264,7 +264,7 @@ TEST_CASE("rest: a datastore of the model's vocabulary, which auto looks up in t
                  {"auto with the logit lens", ", with " + path + ", lookups"});
   check_mentions(refused({"rest"}), {"--speculator rest: needs --datastore FILE"});
   check_mentions(refused({"ngram", "--datastore", path}),
-                 {"--datastore: needs --speculator rest or auto, found ngram"});
+                 {"--datastore: needs --speculator auto or rest, found ngram"});
   check_mentions(refused({"auto", "--preset", "paper", "--datastore", path}),
                  {"--datastore " + path, "--preset paper is exit heads alone"});
   write_datastore(path, {98, vocabulary_fingerprint(tiny(kLayers).gguf)}, store_tokens({{1}}));

@@ -253,7 +253,24 @@ TEST_CASE("device sampling: rows of a tree are drawn for, but where the rule loo
   }
 }
 
-TEST_CASE("device sampling: rejection judges by logits, which come over once a round") {
+namespace {
+
+// A chain that stays by typical acceptance.
+class TypicalChain final : public Speculator {
+ public:
+  const char* name() const override { return "typical"; }
+  int width() const override { return 5; }
+  bool decides_text() const override { return true; }
+  DraftEnd draft(Round& round) override {
+    if (round.sampler().params().temperature > 0) round.accept_typical();
+    while (!round.full()) round.append((round.token(round.newest()) * 7 + 3) % kVocab, 0);
+    return DraftEnd::kWidth;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("device sampling: other rules judge by logits, which come over once a round") {
   const TinyModel near([] {
     TinySpec spec = q8_0_spec(2);
     spec.vocab_size = kVocab;
@@ -262,15 +279,19 @@ TEST_CASE("device sampling: rejection judges by logits, which come over once a r
   const auto drafter = near.backend(best_isa(), 1), plain = model().backend(best_isa(), 1);
   const std::vector<int32_t> prompt = token_ids(9, kVocab);
   int judged = 0;
-  for (const SamplingParams& params : kSamplings) {
+  for (size_t i = 0; i < 2 * std::size(kSamplings); ++i) {
+    const SamplingParams& params = kSamplings[i / 2];
+    const bool typical = i % 2 == 1;
     CAPTURE(params.temperature);
     CAPTURE(params.top_p);
+    CAPTURE(typical);
     GenerateStats stats;
     const auto found = [&](Backend& backend) {
       DraftModel draft(*drafter, 5, 0, Acceptance::kRejection);
+      TypicalChain chain;
       backend.truncate(0);
       Session session(backend, Sampler(params));
-      session.set_speculator(&draft);
+      session.set_speculator(typical ? static_cast<Speculator*>(&chain) : &draft);
       GenerateOptions options;
       options.max_tokens = 24;
       stats = session.generate(prompt, options);

@@ -213,6 +213,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
     for (const HeadKind kind : kHeadKinds) {
       if (!is_published(kind) || !stands_before(kind)) continue;
       rows.push_back(head_tree(heads, kind, w_max));
+      if (is_by_place(kind)) rows.push_back(head_tree(heads, kind, w_max, true));
     }
   }
   for (const DType type : {DType::kQ8_0, DType::kF16, DType::kBF16, DType::kF32}) {

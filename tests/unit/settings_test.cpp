@@ -15,7 +15,9 @@
 #include "cli/help.h"
 #include "cli/speculation_flags.h"
 #include "error.h"
+#include "model/exit_heads.h"
 #include "parse.h"
+#include "runtime/drafters.h"
 #include "temp_dir.h"
 
 namespace settings_test {
@@ -290,7 +292,7 @@ TEST_CASE("settings: what is for one drafter alone goes where another one is ask
   const Given f = file.parse();
   CHECK(f.speculation.draft_model == "small.gguf");
   CHECK(f.speculation.acceptance == Acceptance::kRejection);
-  for (const char* drafter : {"none", "ngram", "layerskip"}) {
+  for (const char* drafter : {"none", "ngram", "layerskip", "medusa"}) {
     CAPTURE(drafter);
     const Given other = file.parse({"--speculator", drafter});
     CHECK(other.speculation.speculator == drafter);
@@ -306,6 +308,14 @@ TEST_CASE("settings: what is for one drafter alone goes where another one is ask
     CHECK(file.parse({"--speculator", "draft"}).speculation.draft_model == "small.gguf");
   }
   CHECK(file.parse({"--speculator", "draft", "-md", "b"}).speculation.draft_model == "b");
+  const File typical("speculator = hydra\naccept = typical\nfixed-tree = on\n");
+  for (const char* drafter : {"hydra", "medusa", "eagle", "draft"}) {
+    CAPTURE(drafter);
+    const Given other = typical.parse({"--speculator", drafter, "-md", "b"});
+    const bool by_place = find_drafter(drafter)->head && is_by_place(*find_drafter(drafter)->head);
+    CHECK((other.speculation.acceptance == Acceptance::kTypical) == by_place);
+    CHECK(other.speculation.fixed_tree == by_place);
+  }
   // Nobody asked for another one: refused, as on the command line.
   const File alone("model-draft = small.gguf\n");
   CHECK(alone.parse({"--speculator", "draft"}).speculation.draft_model == "small.gguf");
