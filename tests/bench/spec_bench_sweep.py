@@ -36,10 +36,11 @@ def depths(head_layers):
     return [found[i * (len(found) - 1) // (kept - 1) if kept > 1 else 0] for i in range(kept)]
 
 
-def sweep_points(setting):
+def sweep_points(setting, learned=True):
     """[(parameter, value or label of a bar, answer file, flags)] around what `spec-bench` says of
     a drafter's parameters. d_max walks over all layers that have a head, each checked, and so does
-    the variant without a depth bound."""
+    the variant without a depth bound. `learned`: with the temperatures that heads files hold too,
+    which --alpha and --no-anneal exclude."""
     if not setting["head_layers"]:
         sys.exit("expected a drafter with exit heads, whose settings can move (--speculator "
                  "specbound)")
@@ -58,6 +59,8 @@ def sweep_points(setting):
     return points + [
         (None, "all", "setting", FIXED),
         (None, "no annealing", "no-annealing", f"--no-anneal {FIXED}"),
+        *([(None, "annealing learned", "anneal-learned", f"--anneal-learned {FIXED}")]
+          if learned else []),
         (None, "no depth bound", "no-depth-bound",
          f"--no-depth-bound --check-layers all {FIXED}"),
         (None, "no width bound", "no-width-bound", f"--no-width-bound {FIXED}"),
@@ -117,7 +120,8 @@ def sweep(specbound, flags, folder):
     asked = [flag for flag in flags if flag != "--fresh"]
     probe = spec_bench(specbound, [*asked, "--limit", 1, "-n", 1])
     [setting] = probe["parameters"].values()
-    points = sweep_points(setting)
+    others = any(str(flag).split("=")[0] in ("--alpha", "--no-anneal") for flag in flags)
+    points = sweep_points(setting, learned=not others)
     named = [word for _, _, name, flag in points for word in ("--setting", f"{name}: {flag}")]
     told = spec_bench(specbound, [*flags, "--compare", "plain", *named, "--out", folder])
     told["sweep"] = sweep_figures(points, told["strategies"][0]["results"])

@@ -94,7 +94,7 @@ class Sweep(unittest.TestCase):
         names = " ".join(name for _, _, name, _ in points) + " "
         for part in ("tau-0.3 tau-0.35 tau-0.4 ", "alpha-0 alpha-0.1 alpha-0.2 alpha-0.4",
                      "d_max-4 d_max-8 d_max-12 ", "w_max-4 w_max-5 w_max-6 ",
-                     "setting no-annealing no-depth-bound no-width-bound "):
+                     "setting no-annealing anneal-learned no-depth-bound no-width-bound "):
             self.assertIn(part, names)
         self.assertEqual(names.count("alpha-0.2 "), 1)  # the setting's is one of the list
         for parameter, _, _, flags in points:
@@ -115,7 +115,7 @@ class Sweep(unittest.TestCase):
         figures = spec_bench_sweep.sweep_figures(points, results)
         self.assertEqual(len(figures["figure_3"]["d_max"]), 3)
         self.assertEqual(figures["figure_3"]["tau"][0]["value"], 0.1)
-        self.assertEqual(len(figures["figure_4"]), 4)
+        self.assertEqual(len(figures["figure_4"]), 5)
         table = spec_bench_sweep.sweep_table(figures)
         self.assertIn("tau 0.35", table)
         self.assertIn("no width bound", table)
@@ -130,7 +130,7 @@ class Sweep(unittest.TestCase):
                 ElementTree.parse(path)
             # SD and CR of three depths; a bar each.
             self.assertEqual((folder / "figure3-d_max.svg").read_text().count("<circle"), 2 * 3)
-            self.assertEqual((folder / "figure4.svg").read_text().count("<rect"), 4)
+            self.assertEqual((folder / "figure4.svg").read_text().count("<rect"), 5)
 
 
 class SkippedLayers(unittest.TestCase):
