@@ -172,6 +172,24 @@ inline void prefetch_weights(const uint8_t* w) {
   for (int i = 0; i < kLines; ++i) _mm_prefetch(w + ahead + 64 * i, _MM_HINT_T1);
 }
 
+// acc + the products of the four bytes at x with those of each lane of w, which have no sign. GCC
+// 12 knows no form of this instruction that takes x from memory for all lanes: it loads them into a
+// register first, an instruction more for each product. Without that a block of Q4_1 takes 0.82 of
+// the time at 8 rows and 0.85 at 4, of Q8_0 0.87 (Emerald Rapids, in cache). Clang knows it.
+inline I add_products(I acc, I w, const int8_t* x) {
+#ifdef __clang__
+  int32_t four;
+  __builtin_memcpy(&four, x, 4);
+  return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(four));
+#else
+  struct Four {
+    int8_t bytes[4];
+  };
+  asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*reinterpret_cast<const Four*>(x)));
+  return acc;
+#endif
+}
+
 // isum[r] (16 outputs) = exact dot product of one block of a tile with row r: 32 bytes at x + 32 r.
 template <int R>
 inline void tile_dot(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum) {
@@ -183,11 +201,7 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const RowBlock* of, V* i
   for (int g = 0; g < 8; ++g) {
     const I wg = _mm512_loadu_si512(w + 64 * g);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      int32_t four;
-      __builtin_memcpy(&four, x + 32 * r + 4 * g, 4);
-      acc[r] = _mm512_dpbusd_epi32(acc[r], wg, _mm512_set1_epi32(four));
-    }
+    for (int r = 0; r < R; ++r) acc[r] = add_products(acc[r], wg, x + 32 * r + 4 * g);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) isum[r] = _mm512_cvtepi32_ps(acc[r]);
@@ -209,11 +223,8 @@ inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const RowBlock* of,
     const I w1 = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      int32_t four[2];
-      __builtin_memcpy(&four[0], x + 32 * r + 4 * g, 4);
-      __builtin_memcpy(&four[1], x + 32 * r + 4 * g + 16, 4);
-      acc[r] = _mm512_dpbusd_epi32(acc[r], w0, _mm512_set1_epi32(four[0]));
-      acc[r] = _mm512_dpbusd_epi32(acc[r], w1, _mm512_set1_epi32(four[1]));
+      acc[r] = add_products(acc[r], w0, x + 32 * r + 4 * g);
+      acc[r] = add_products(acc[r], w1, x + 32 * r + 4 * g + 16);
     }
   }
 #pragma GCC unroll 8
@@ -241,11 +252,8 @@ inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const RowBlock* of,
     above = _mm512_srli_epi16(above, 1);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      int32_t four[2];
-      __builtin_memcpy(&four[0], x + 32 * r + 4 * g, 4);
-      __builtin_memcpy(&four[1], x + 32 * r + 4 * g + 16, 4);
-      acc[r] = _mm512_dpbusd_epi32(acc[r], w0, _mm512_set1_epi32(four[0]));
-      acc[r] = _mm512_dpbusd_epi32(acc[r], w1, _mm512_set1_epi32(four[1]));
+      acc[r] = add_products(acc[r], w0, x + 32 * r + 4 * g);
+      acc[r] = add_products(acc[r], w1, x + 32 * r + 4 * g + 16);
     }
   }
 #pragma GCC unroll 8
@@ -274,11 +282,7 @@ inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const RowBlock* of,
 #pragma GCC unroll 4
   for (int g = 0; g < 4; ++g) {
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      int32_t four;
-      __builtin_memcpy(&four, x + 32 * r + 4 * g, 4);
-      acc[r] = _mm512_dpbusd_epi32(acc[r], groups[g], _mm512_set1_epi32(four));
-    }
+    for (int r = 0; r < R; ++r) acc[r] = add_products(acc[r], groups[g], x + 32 * r + 4 * g);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) isum[r] = _mm512_cvtepi32_ps(acc[r]);
