@@ -232,11 +232,11 @@ SPECBOUND_DEVICE void chunk_sums(WeightStream<Form, kAhead>& w, const Rows& x, i
 #pragma unroll
       for (int panel = 0; panel < kPanels; ++panel) {
         const Word2 q = rows.values[i % kRowsAhead][panel], d = rows.scales[i % kRowsAhead][panel];
-        Float2 less_sums{};
-        if constexpr (Form::kHasMins) less_sums = less_row_sums(q);
+        Float2 less_mins{};
+        if constexpr (Form::kHasMins) less_mins = less_mins_of(q, d);
 #pragma unroll
         for (int tile = 0; tile < 2; ++tile) {
-          add_block<Form, kOneRow>(weights[tile], factors[tile], q, d, less_sums, acc[panel][tile]);
+          add_block<Form, kOneRow>(weights[tile], factors[tile], q, d, less_mins, acc[panel][tile]);
         }
       }
       w.fetch(slot, i + kAhead);

@@ -348,12 +348,12 @@ SPECBOUND_DEVICE Word2 first_half(const Word2& x) {
 }
 
 // c (of one tile and panel) += the exact integer sums of a block, scaled; less the mins, where
-// `less_sums` is -xsum of the rows 2t and 2t + 1. With scales s0 and s1 of each 16 k the sum is
-// s1 * (all of it) + (s0 - s1) * (that of the first 16): two products of whole blocks, exact as
+// `less_mins` is -xsum * dx of the rows 2t and 2t + 1. With scales s0 and s1 of each 16 k the sum
+// is s1 * (all of it) + (s0 - s1) * (that of the first 16): two products of whole blocks, exact as
 // int8_formula.h has it. Of one row those of rows 2t + 1 are left out.
 template <class Form, bool kOneRow = false>
 SPECBOUND_DEVICE void add_block(const Word4& weights, const BlockFactors& of, const Word2& x,
-                                const Word2& dx, const Float2& less_sums, float (&acc)[4]) {
+                                const Word2& dx, const Float2& less_mins, float (&acc)[4]) {
   constexpr int kStep = kOneRow ? 2 : 1;
   [[maybe_unused]] float first[4];
   if constexpr (Form::kHasHalves) {
@@ -372,7 +372,7 @@ SPECBOUND_DEVICE void add_block(const Word4& weights, const BlockFactors& of, co
     for (int i = 0; i < 4; ++i) scale[i % 2][i / 2] = signed_byte_of(of.parts, i);
   }
   const float dx_of[2] = {float_of(dx.x), float_of(dx.y)};
-  [[maybe_unused]] const float less[2] = {less_sums.x, less_sums.y};
+  [[maybe_unused]] const float less[2] = {less_mins.x, less_mins.y};
 #pragma unroll
   for (int i = 0; i < 4; i += kStep) {
     float isum = float_of(static_cast<uint32_t>(sum[i])) - Form::kStart;
@@ -381,7 +381,7 @@ SPECBOUND_DEVICE void add_block(const Word4& weights, const BlockFactors& of, co
     }
     acc[i] = fused(isum, of.dw[i / 2] * dx_of[i % 2], acc[i]);
     if constexpr (Form::kHasMins) {
-      acc[i] = fused(less[i % 2], of.mw[i / 2] * dx_of[i % 2], acc[i]);
+      acc[i] = fused(less[i % 2], of.mw[i / 2], acc[i]);
     }
   }
 }
@@ -397,13 +397,13 @@ SPECBOUND_DEVICE float lane_scale(const BlockFactors& of, int output) {
   }
 }
 
-// -xsum of rows 2t and 2t + 1 of a panel's block, exact: a product with ones.
-SPECBOUND_DEVICE Float2 less_row_sums(const Word2& x) {
+// -xsum * dx of rows 2t and 2t + 1 of a panel's block, xsum exact: a product with ones.
+SPECBOUND_DEVICE Float2 less_mins_of(const Word2& x, const Word2& dx) {
   constexpr uint32_t kOne = 0x01010101;
   int32_t sum[4];
   block_sums<FormQ8_0>(Word4{kOne, kOne, kOne, kOne}, x, sum);
-  return {kOnes - float_of(static_cast<uint32_t>(sum[0])),
-          kOnes - float_of(static_cast<uint32_t>(sum[1]))};
+  return {(kOnes - float_of(static_cast<uint32_t>(sum[0]))) * float_of(dx.x),
+          (kOnes - float_of(static_cast<uint32_t>(sum[1]))) * float_of(dx.y)};
 }
 
 // ---- one element, as a file holds it: the bits of model/codec.cpp, a block at a time there ----

@@ -11,7 +11,7 @@
 //                block k_chunk_begin(K, c)
 //   in a chunk   blocks ascend, from 0: acc = fma(float(isum), dw * dx, acc), isum the exact int32
 //                dot product of a block; where there are mins, behind it
-//                acc = fma(float(-xsum), mw * dx, acc), xsum the exact sum of the block's q
+//                acc = fma(float(-xsum) * dx, mw, acc), xsum the exact sum of the block's q
 //   y            ((0 + acc_0) + acc_1) + ...
 //
 // Q6_K: isum = s0 * i0 + s1 * i1 with the products i0 and i1 of each 16 and their scales. |q - 32|

@@ -334,7 +334,7 @@ simt_fault(device_min_forgotten
   SOURCE kernels/weight_forms.cuh
   KERNELS exit_head.cu
   TEST exit_head_test
-  TEXT "acc[i] = fused(less[i % 2], of.mw[i / 2] * dx_of[i % 2], acc[i]);"
+  TEXT "acc[i] = fused(less[i % 2], of.mw[i / 2], acc[i]);"
   REPLACEMENT ""
   CAUGHT_BY "exit_logits of packed weights: the CPU's logits, peaks and decision")
 
@@ -361,8 +361,8 @@ simt_fault(row_sums_of_another_panel
   SOURCE kernels/matmul_int8.cuh
   KERNELS projections.cu
   TEST projections_test
-  TEXT "less_sums = less_row_sums(q);"
-  REPLACEMENT "less_sums = less_row_sums(rows.values[i % kRowsAhead][0]);"
+  TEXT "less_mins = less_mins_of(q, d);"
+  REPLACEMENT "less_mins = less_mins_of(rows.values[i % kRowsAhead][0], d);"
   CAUGHT_BY "a projection of packed weights of every number of rows")
 
 # The weights of gate by the form of up.
@@ -371,6 +371,13 @@ simt_fault(gate_in_the_form_of_up
   TEXT "mine ? gate_up_tile() : tiles_of(w.n_out)"
   REPLACEMENT "mine || !gate ? gate_up_tile() : tiles_of(w.n_out)"
   CAUGHT_BY "prefill: gate and up of 4 bits, or of different types, as the CPU does it in steps")
+
+# Mins are multiplied by the scale of another row or block.
+simt_fault(prefill_mins_by_another_scale
+  SOURCE kernels/prefill_gemm.cu
+  TEXT "shuffle(scale, of);"
+  REPLACEMENT "shuffle(scale, lane);"
+  CAUGHT_BY "prefill of packed weights has the CPU's bits: chunks that end inside 256 k, odd rows")
 
 simt_fault(row_that_stays_is_drawn
   SOURCE kernels/exit_head.cu

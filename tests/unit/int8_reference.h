@@ -133,7 +133,7 @@ inline std::vector<float> formula(const Matrix& m, const std::vector<float>& x, 
           for (int i = 0; i < 32; ++i) xsum += row.q[i];
           acc[r] = std::fma(static_cast<float>(isum), w.dw * row.dx, acc[r]);
           if (!w.has_min) continue;
-          acc[r] = std::fma(static_cast<float>(-xsum), w.mw * row.dx, acc[r]);
+          acc[r] = std::fma(static_cast<float>(-xsum) * row.dx, w.mw, acc[r]);
         }
       }
       for (int r = 0; r < n_rows; ++r) total[r] += acc[r];

@@ -26,12 +26,9 @@ void quantize(const float* x, int row, int begin, int end, const QuantRows& out)
       __builtin_memset(q, 0, kQuantBlock);
     }
     const int both = sum[0] + sum[1];
-    *block = {live     ? amax / 127.0f
-              : finite ? 0.0f
-                       : __builtin_nanf(""),
-              static_cast<float>(-both),
-              -128 * both,
-              {-128 * sum[0], -128 * sum[1]}};
+    const float scale = live ? amax / 127.0f : finite ? 0.0f : __builtin_nanf("");
+    *block = {
+        scale, static_cast<float>(-both) * scale, -128 * both, {-128 * sum[0], -128 * sum[1]}};
   }
 }
 
@@ -45,9 +42,8 @@ template <int R>
 inline void add_scaled_less_mins(const V* isum, V dw, V mw, const RowBlock* x, V* acc) {
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
-    const V row = set1(x[r].scale);
-    acc[r] = fma(isum[r], mul(dw, row), acc[r]);
-    acc[r] = fma(set1(x[r].minus_sum), mul(mw, row), acc[r]);
+    acc[r] = fma(isum[r], mul(dw, set1(x[r].scale)), acc[r]);
+    acc[r] = fma(set1(x[r].less_mins), mw, acc[r]);
   }
 }
 

@@ -85,7 +85,7 @@ size_t repack_output(const Matrix& source, int row, const TileMatrix& tiles, int
 // each quantize rows of a panel write few lines together.
 struct RowBlock {
   float scale;           // dx
-  float minus_sum;       // -sum of q, which mins are multiplied by
+  float less_mins;       // -sum of q, times dx: what mins are multiplied by
   int32_t bias;          // -128 * sum of q, undoes the weights' + 128
   int32_t half_bias[2];  // the same of each 16, 4 times the 32 that is taken off 6 bits
 };
