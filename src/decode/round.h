@@ -99,7 +99,7 @@ class Round {
   // temperature above 0: of the paths whose tokens all do the longest, of equals the likeliest.
   // What comes behind it is drawn by the sampler's rule.
   void accept_typical() {
-    SB_CHECK(!limits_.shared);
+    SB_CHECK(!limits_.shared && sampler_.params().temperature > 0);
     typical_ = true;
   }
   // Exit head `head` looks at the newest row; the token after it is drawn by the same rule as in

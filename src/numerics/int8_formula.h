@@ -21,6 +21,7 @@
 
 namespace specbound {
 
+inline constexpr int kInt8Formula = 2;  // which one this is, for what is kept of its bits
 inline constexpr int kQuantBlock = 32;
 inline constexpr float kQuantFloor = 1e-30f;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "error.h"
+#include "numerics/int8_formula.h"
 #include "runtime/conversation.h"
 #include "runtime/load_watcher.h"
 #include "runtime/machine.h"
@@ -32,11 +33,12 @@ bool counts(const SpecBenchTurn& again, const SpecBenchTurn& kept, const SpecBen
 
 std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
                                 const SamplingParams& sampling, SpecBenchReplies replies) {
-  std::string text =
-      format("specbound %s; model %s; %s; CPU %s; context %d; chat template %s; up to %d tokens; ",
-             SPECBOUND_VERSION, model_fingerprint(model.gguf()).c_str(),
-             model.backend().description().c_str(), cpu_model().c_str(), model.n_ctx(),
-             model.chat_template().name(), replies.n_predict);
+  std::string text = format(
+      "specbound %s, INT8 formula %d; model %s; %s; CPU %s; context %d; chat template %s; up to "
+      "%d tokens; ",
+      SPECBOUND_VERSION, kInt8Formula, model_fingerprint(model.gguf()).c_str(),
+      model.backend().description().c_str(), cpu_model().c_str(), model.n_ctx(),
+      model.chat_template().name(), replies.n_predict);
   if (replies.repeats > 1) text += format("the fastest of %d; ", replies.repeats);
   if (sampling.temperature == 0) {
     text += "greedy";

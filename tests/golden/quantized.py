@@ -1,5 +1,5 @@
 """Quantized matrices for make_golden.py and reference.py: blocks of the types that the `gguf`
-package cannot encode, and what the INT8 formula (src/engine/int8_formula.h) takes of each type.
+package cannot encode, and what the INT8 formula (src/numerics/int8_formula.h) takes of each type.
 
 needs: pip install gguf numpy
 """

@@ -2,7 +2,7 @@
 
 make_golden.py uses it twice. On F32 files it must agree with Hugging Face transformers, which shows
 that the file says what the converter's rules say. Then it is itself the reference for engines: with
-K and V rounded to FP16, and on quantized files by the INT8 formula of src/engine/int8_formula.h,
+K and V rounded to FP16, and on quantized files by the INT8 formula of src/numerics/int8_formula.h,
 sums in FP64:
 
     per row and 32-block   amax = max |x|   dx = f32(amax / 127)   q = rne(x * f32(127 / amax))

@@ -356,7 +356,14 @@ simt_fault(block_before_its_chunk
   REPLACEMENT ""
   CAUGHT_BY ${nibbles})
 
-# Rows 8 and on with the sums of rows 0 to 7.
+# Mins of rows 8 and on by the scales of rows 0 to 7, and by their sums.
+simt_fault(row_scales_of_another_panel
+  SOURCE kernels/matmul_int8.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "less_mins = less_mins_of(q, d);"
+  REPLACEMENT "less_mins = less_mins_of(q, rows.scales[i % kRowsAhead][0]);"
+  CAUGHT_BY "a projection of packed weights of every number of rows")
 simt_fault(row_sums_of_another_panel
   SOURCE kernels/matmul_int8.cuh
   KERNELS projections.cu
