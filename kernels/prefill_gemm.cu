@@ -29,7 +29,7 @@ struct Stage {
   static constexpr int kPartWords = kPartBlocks * kBlockWords;
   static constexpr int kPanelWords = kBlocks * kBlockWords;
   static constexpr int kScales = kInt8 ? kBlocks * kPanelRows : 0;  // of a panel
-  // INT8: for each row and block its scale, and -xsum times that, which mins are multiplied by.
+  // INT8: for each row and block its scale, and -xsum, whose product mins are multiplied by.
   static constexpr size_t kRowBytes = kPanels * kPanelWords * sizeof(Word4);
   static constexpr size_t kScaleBytes = kPanels * kScales * sizeof(float);
   static constexpr size_t kBytes = 2 * (kRowBytes + 2 * kScaleBytes);
@@ -40,7 +40,7 @@ struct Stage {
   SPECBOUND_DEVICE static float* scales(int buffer, int panel) {
     return block_shared<float>(2 * kRowBytes) + (buffer * kPanels + panel) * kScales;
   }
-  SPECBOUND_DEVICE static float* less_mins(int buffer, int panel) {
+  SPECBOUND_DEVICE static float* less_sums(int buffer, int panel) {
     return scales(buffer, panel) + 2 * kPanels * kScales;
   }
 };
@@ -88,9 +88,8 @@ struct PanelStream {
         int32_t sum = add_bytes(words[i].x, add_bytes(words[i].y, 0));
         sum = add_bytes(words[i].z, add_bytes(words[i].w, sum));
         sum = sum + shuffle_xor(sum, 1);
-        const int of = (i * kWarp + lane) / 2;  // the lane that has the row's scale
-        const float less = static_cast<float>(-sum) * shuffle(scale, of);
-        if (lane % 2 == 0) S::less_mins(buffer, panel)[part * kPartScales + of] = less;
+        float* const to = S::less_sums(buffer, panel) + part * kPartScales + (i * kWarp + lane) / 2;
+        if (lane % 2 == 0) *to = static_cast<float>(-sum);
       }
     }
     if (kInt8 && lane < kPartScales) S::scales(buffer, panel)[part * kPartScales + lane] = scale;
@@ -168,7 +167,8 @@ SPECBOUND_DEVICE void multiply_i8(const TilesI8& tiles, const RowsI8& x, int n_r
           Float2 less{};
           if constexpr (Form::kHasMins) {
             const Word2 bits = dx[kPanels * S::kScales + scale];
-            less = {float_of(bits.x), float_of(bits.y)};
+            less = {float_of(bits.x) * float_of(dx[scale].x),
+                    float_of(bits.y) * float_of(dx[scale].y)};
           }
           add_block<Form>(weights, factors, q[2 * (p * S::kPanelWords + b * S::kBlockWords)],
                           dx[scale], less, acc[p]);

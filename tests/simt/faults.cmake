@@ -379,11 +379,11 @@ simt_fault(gate_in_the_form_of_up
   REPLACEMENT "mine || !gate ? gate_up_tile() : tiles_of(w.n_out)"
   CAUGHT_BY "prefill: gate and up of 4 bits, or of different types, as the CPU does it in steps")
 
-# Mins are multiplied by the scale of another row or block.
+# Mins are multiplied by the scale of another row.
 simt_fault(prefill_mins_by_another_scale
   SOURCE kernels/prefill_gemm.cu
-  TEXT "shuffle(scale, of);"
-  REPLACEMENT "shuffle(scale, lane);"
+  TEXT "float_of(bits.y) * float_of(dx[scale].y)"
+  REPLACEMENT "float_of(bits.y) * float_of(dx[scale].x)"
   CAUGHT_BY "prefill of packed weights has the CPU's bits: chunks that end inside 256 k, odd rows")
 
 simt_fault(row_that_stays_is_drawn
