@@ -1,13 +1,11 @@
 #include "decode/round.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "decode/rejection.h"
 #include "decode/typical_acceptance.h"
 #include "engine/layer_stretches.h"
 #include "error.h"
-#include "numerics/exact_math.h"
 
 namespace specbound {
 
@@ -192,7 +190,13 @@ bool Round::verify() {
   row_sampler_.start(
       rows(), limits_.reply, history(newest()),
       {.chain = chain, .logits = proposed || typical_ || (!chain && limits_.logits)});
-  if (typical_) judge_typical();
+  if (typical_) {
+    const auto target_after = [this](int slot) -> const TokenDistribution& {
+      row_sampler_.distribution(slot, history(slot), target_);
+      return target_;
+    };
+    judge_typical(rows_, target_after, stays_);
+  }
   spent(Phase::kLogits);
   return !aborted();
 }
@@ -236,32 +240,6 @@ int32_t Round::sample(int slot) {
   const int32_t token = target(slot);
   spent(Phase::kSample);
   return token;
-}
-
-void Round::judge_typical() {
-  std::array<bool, kMaxRows> stays{true};     // the draft, and all before it
-  std::array<double, kMaxRows> log_chance{};  // of the draft
-  for (int slot = 0; slot < rows(); ++slot) {
-    stays_[slot] = -1;
-    if (!stays[slot] || !has_child(slot)) continue;
-    row_sampler_.distribution(slot, history(slot), target_);
-    const double least = typical_threshold(target_);
-    for (int draft = slot + 1; draft < rows(); ++draft) {
-      if (rows_[draft].parent != slot) continue;
-      const double chance = target_.of(rows_[draft].token);
-      stays[draft] = chance > least;
-      if (stays[draft]) log_chance[draft] = exact_log(chance);
-    }
-  }
-  std::array<std::pair<int, double>, kMaxRows> best{};  // behind each row: length, logarithm
-  for (int draft = newest(); draft > 0; --draft) {
-    if (!stays[draft]) continue;
-    const int slot = rows_[draft].parent;
-    const std::pair through(1 + best[draft].first, log_chance[draft] + best[draft].second);
-    if (stays_[slot] >= 0 && through < best[slot]) continue;
-    stays_[slot] = draft;
-    best[slot] = through;
-  }
 }
 
 // By the rule that the drafts after row `slot` were made for: rejection, typical acceptance, or the

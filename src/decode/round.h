@@ -156,7 +156,6 @@ class Round {
 
  private:
   void embed(int32_t token, int parent);
-  void judge_typical();
   int32_t target(int slot);
   void spent(Phase phase);
 
