@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 install(TARGETS specbound specbound_shared)
 install(FILES ${CMAKE_SOURCE_DIR}/src/capi/specbound.h TYPE INCLUDE)
 
-# Not ${CMAKE_INSTALL_DATADIR}: src/runtime/model_path.cpp looks here.
+# Not ${CMAKE_INSTALL_DATADIR}: src/library/model_path.cpp looks here.
 file(GLOB models CONFIGURE_DEPENDS models/demo-chat-16l*
   models/smollm2-135m-instruct-q4_1.heads* models/README.md)
 install(FILES ${models} DESTINATION share/specbound/models)

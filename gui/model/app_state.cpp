@@ -12,7 +12,7 @@
 #include "gui/model/conversation.h"
 #include "gui/model/model_choices.h"
 #include "gui/model/replay_player.h"
-#include "runtime/model_path.h"
+#include "library/model_path.h"
 #include "runtime/reply_options.h"
 #include "runtime/saved_conversation.h"
 

@@ -15,9 +15,9 @@
 
 #include "descriptor.h"
 #include "error.h"
-#include "runtime/file_output.h"
-#include "runtime/number_text.h"
-#include "runtime/user_path.h"
+#include "system/file_output.h"
+#include "system/number_text.h"
+#include "system/user_path.h"
 
 namespace specbound::gui {
 

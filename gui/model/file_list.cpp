@@ -5,9 +5,9 @@
 #include <set>
 
 #include "error.h"
+#include "library/model_path.h"
 #include "model/gguf_split.h"
-#include "runtime/model_path.h"
-#include "runtime/user_path.h"
+#include "system/user_path.h"
 
 namespace specbound::gui {
 

@@ -6,12 +6,12 @@
 
 #include "error.h"
 #include "gui/model/file_list.h"
+#include "library/model_advice.h"
+#include "library/model_cache.h"
+#include "library/model_name.h"
+#include "library/model_path.h"
 #include "model/gguf_split.h"
-#include "runtime/machine.h"
-#include "runtime/model_advice.h"
-#include "runtime/model_cache.h"
-#include "runtime/model_name.h"
-#include "runtime/model_path.h"
+#include "system/machine.h"
 
 namespace specbound::gui {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 
 namespace specbound::gui {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "gui/model/model_choices.h"
-#include "runtime/file_output.h"
-#include "runtime/user_path.h"
+#include "system/file_output.h"
+#include "system/user_path.h"
 
 namespace specbound::gui {
 

@@ -12,7 +12,7 @@
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"
-#include "runtime/file_output.h"
+#include "system/file_output.h"
 
 namespace specbound::gui {
 

@@ -6,7 +6,7 @@
 
 #include "error.h"
 #include "gui/model/frame_times.h"
-#include "runtime/file_output.h"
+#include "system/file_output.h"
 
 namespace specbound::gui {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/idle_learning.h"
+#include "learning/idle_learning.h"
 #include "runtime/model_options.h"
 #include "runtime/reply_options.h"
 #include "runtime/speculation_options.h"

@@ -6,8 +6,8 @@
 #include "cli/learning_flags.h"
 #include "cli/speculation_flags.h"
 #include "gui/window/app.h"
-#include "runtime/file_output.h"
-#include "runtime/number_text.h"
+#include "system/file_output.h"
+#include "system/number_text.h"
 
 namespace specbound::gui_command {
 

@@ -12,7 +12,7 @@
 #include "decode/generate.h"
 #include "decode/sampler.h"
 #include "drafters/specbound.h"
-#include "runtime/idle_learning.h"
+#include "learning/idle_learning.h"
 #include "runtime/model_options.h"
 #include "runtime/speculation_options.h"
 #include "templates/chat_template.h"
@@ -69,7 +69,7 @@ struct ModelInfo {
   Drafting drafting;
 };
 
-// Idle learning with the model that is loaded (runtime/idle_learning.h).
+// Idle learning with the model that is loaded (learning/idle_learning.h).
 struct Learning {
   bool on = false;
   bool asked = false;  // nobody on this machine has said yet whether it may: now is the time

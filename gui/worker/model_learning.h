@@ -5,7 +5,7 @@
 #include <string>
 
 #include "gui/worker/messages.h"
-#include "runtime/idle_learning.h"
+#include "learning/idle_learning.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 

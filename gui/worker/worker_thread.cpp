@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "error.h"
-#include "runtime/regular_file.h"
+#include "system/regular_file.h"
 #include "trace/trace_reader.h"
 
 namespace specbound::gui {

@@ -1,7 +1,7 @@
 #include "capi/engine.h"
 
 #include "error.h"
-#include "runtime/load_watcher.h"
+#include "library/load_watcher.h"
 
 namespace specbound::capi {
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "error.h"
-#include "runtime/load_watcher.h"
+#include "library/load_watcher.h"
 
 namespace specbound::capi {
 

@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "cli/settings_file.h"
 #include "error.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "tools/bench_replay.h"

@@ -9,10 +9,10 @@
 
 #include "cli/verify.h"
 #include "error.h"
+#include "library/model_name.h"
+#include "library/model_path.h"
 #include "runtime/gpu.h"
-#include "runtime/model_name.h"
-#include "runtime/model_path.h"
-#include "runtime/text_input.h"
+#include "system/text_input.h"
 #include "templates/chat_template.h"
 #include "terminal/flag_names.h"
 #include "tools/tuning_texts.h"

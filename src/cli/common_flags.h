@@ -11,9 +11,9 @@
 
 #include "cli/flags.h"
 #include "runtime/model_options.h"
-#include "runtime/number_text.h"
 #include "runtime/prompt.h"
 #include "runtime/reply_options.h"
+#include "system/number_text.h"
 
 namespace specbound {
 

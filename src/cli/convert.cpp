@@ -17,8 +17,8 @@
 #include "engine/pages.h"
 #include "error.h"
 #include "json/json_writer.h"
-#include "runtime/file_output.h"
-#include "runtime/model_path.h"
+#include "library/model_path.h"
+#include "system/file_output.h"
 #include "terminal/new_file_job.h"
 #include "terminal/terminal_text.h"
 

@@ -15,14 +15,14 @@
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
 #include "json/json_writer.h"
+#include "library/model_advice.h"
+#include "library/model_path.h"
 #include "model/config.h"
 #include "model/gguf.h"
 #include "model/weights.h"
 #include "runtime/gpu.h"
 #include "runtime/gpu_fit.h"
-#include "runtime/machine.h"
-#include "runtime/model_advice.h"
-#include "runtime/model_path.h"
+#include "system/machine.h"
 #include "terminal/progress.h"
 
 namespace specbound::doctor_command {

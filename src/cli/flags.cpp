@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "error.h"
-#include "runtime/file_output.h"
-#include "runtime/number_text.h"
+#include "system/file_output.h"
+#include "system/number_text.h"
 #include "terminal/flag_names.h"
 
 namespace specbound {

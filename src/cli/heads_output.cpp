@@ -8,7 +8,7 @@
 #include "error.h"
 #include "model/exit_heads.h"
 #include "model/gguf.h"
-#include "runtime/file_output.h"
+#include "system/file_output.h"
 
 namespace specbound {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/flags.h"
-#include "runtime/idle_learning.h"
+#include "learning/idle_learning.h"
 
 namespace specbound {
 

@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 #include "json/json_writer.h"
-#include "runtime/model_cache.h"
+#include "library/model_cache.h"
 #include "terminal/flag_names.h"
 #include "terminal/terminal_text.h"
 

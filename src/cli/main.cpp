@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "error.h"
-#include "runtime/load_watcher.h"
+#include "library/load_watcher.h"
 #include "terminal/flag_names.h"
 #include "terminal/terminal_text.h"
 

@@ -5,9 +5,9 @@
 
 #include "cli/command.h"
 #include "error.h"
-#include "runtime/model_name.h"
-#include "runtime/model_path.h"
-#include "runtime/model_pull.h"
+#include "library/model_name.h"
+#include "library/model_path.h"
+#include "library/model_pull.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"

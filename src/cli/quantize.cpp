@@ -13,7 +13,7 @@
 #include "error.h"
 #include "json/json_writer.h"
 #include "model/gguf.h"
-#include "runtime/file_output.h"
+#include "system/file_output.h"
 #include "terminal/new_file_job.h"
 #include "terminal/terminal_text.h"
 

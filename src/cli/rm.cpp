@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "error.h"
-#include "runtime/model_cache.h"
+#include "library/model_cache.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"

@@ -11,12 +11,12 @@
 #include "cli/command.h"
 #include "error.h"
 #include "json/json_writer.h"
-#include "runtime/file_output.h"
-#include "runtime/text_input.h"
+#include "spec_bench/spec_bench.h"
+#include "system/file_output.h"
+#include "system/text_input.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/standard_output.h"
-#include "tools/spec_bench.h"
 
 namespace specbound {
 

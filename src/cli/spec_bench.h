@@ -6,7 +6,7 @@
 
 #include "cli/common_flags.h"
 #include "cli/speculation_flags.h"
-#include "tools/spec_bench_plan.h"
+#include "spec_bench/spec_bench_plan.h"
 
 namespace specbound {
 

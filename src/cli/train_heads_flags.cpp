@@ -6,7 +6,7 @@
 
 #include "cli/common_flags.h"
 #include "error.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 
 namespace specbound {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "error.h"
+#include "library/model_path.h"
 #include "model/exit_heads.h"
-#include "runtime/model_path.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 #include "terminal/terminal_text.h"
 #include "tools/cost_report.h"
 

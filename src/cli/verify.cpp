@@ -6,9 +6,9 @@
 
 #include "cli/command.h"
 #include "error.h"
-#include "runtime/file_output.h"
-#include "runtime/number_text.h"
-#include "runtime/text_input.h"
+#include "system/file_output.h"
+#include "system/number_text.h"
+#include "system/text_input.h"
 #include "terminal/interrupt.h"
 #include "tools/prompt_sets.h"
 

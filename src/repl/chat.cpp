@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "error.h"
+#include "library/load_watcher.h"
 #include "repl/commands.h"
 #include "repl/tab_completion.h"
-#include "runtime/file_output.h"
-#include "runtime/load_watcher.h"
-#include "runtime/number_text.h"
 #include "runtime/saved_conversation.h"
-#include "runtime/user_path.h"
+#include "system/file_output.h"
+#include "system/number_text.h"
+#include "system/user_path.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/terminal_text.h"

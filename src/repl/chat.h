@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "decode/generate.h"
+#include "learning/idle_learning.h"
 #include "repl/line_input.h"
 #include "repl/set_command.h"
 #include "runtime/conversation.h"
-#include "runtime/idle_learning.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 #include "runtime/stats.h"

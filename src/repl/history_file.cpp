@@ -12,8 +12,8 @@
 
 #include "descriptor.h"
 #include "error.h"
-#include "runtime/file_output.h"
-#include "runtime/user_path.h"
+#include "system/file_output.h"
+#include "system/user_path.h"
 
 namespace specbound {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/text_input.h"
+#include "system/text_input.h"
 
 namespace specbound {
 

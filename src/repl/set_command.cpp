@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
-#include "runtime/user_path.h"
+#include "system/user_path.h"
 #include "terminal/flag_names.h"
 #include "terminal/terminal_text.h"
 

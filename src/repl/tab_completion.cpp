@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "repl/commands.h"
-#include "runtime/user_path.h"
+#include "system/user_path.h"
 
 namespace specbound {
 

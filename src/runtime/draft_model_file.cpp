@@ -5,7 +5,7 @@
 
 #include "drafters/draft_model.h"
 #include "error.h"
-#include "runtime/model_path.h"
+#include "library/model_path.h"
 
 namespace specbound {
 namespace {

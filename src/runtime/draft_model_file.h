@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "library/load_watcher.h"
 #include "runtime/drafters.h"
-#include "runtime/load_watcher.h"
 #include "runtime/loaded_model.h"
 
 namespace specbound {

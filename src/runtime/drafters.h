@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "decode/speculator.h"
+#include "library/load_watcher.h"
 #include "model/datastore.h"
 #include "model/exit_heads.h"
 #include "model/gguf.h"
-#include "runtime/load_watcher.h"
 #include "runtime/speculation_options.h"
 
 namespace specbound {

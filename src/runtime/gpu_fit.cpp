@@ -6,8 +6,8 @@
 #include "engine/cuda/check_memory.h"
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
+#include "library/heads_path.h"
 #include "runtime/gpu.h"
-#include "runtime/heads_path.h"
 
 namespace specbound {
 

@@ -1,7 +1,7 @@
 #include "runtime/grammar_options.h"
 
 #include "error.h"
-#include "runtime/text_input.h"
+#include "system/text_input.h"
 
 namespace specbound {
 

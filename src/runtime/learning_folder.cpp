@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "error.h"
-#include "runtime/file_output.h"
-#include "runtime/regular_file.h"
-#include "runtime/text_input.h"
-#include "runtime/user_path.h"
+#include "system/file_output.h"
+#include "system/regular_file.h"
+#include "system/text_input.h"
+#include "system/user_path.h"
 
 namespace specbound {
 

@@ -3,7 +3,7 @@
 //   heads.gguf           heads that were measured to be faster than those before them
 //   conversations.jsonl  what was said with the model, as dialogues to train from
 //   texts.bin            what the model wrote to learn from (train-heads --texts)
-// and what a round of learning has under way (runtime/idle_learner.h).
+// and what a round of learning has under way (learning/idle_learner.h).
 #pragma once
 
 #include <cstdint>

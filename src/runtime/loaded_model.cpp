@@ -7,12 +7,12 @@
 
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
+#include "library/load_watcher.h"
+#include "library/model_path.h"
 #include "model/conversion.h"
 #include "runtime/gpu.h"
 #include "runtime/gpu_fit.h"
-#include "runtime/load_watcher.h"
-#include "runtime/model_path.h"
-#include "runtime/text_input.h"
+#include "system/text_input.h"
 
 namespace specbound {
 

@@ -2,7 +2,7 @@
 
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 
 namespace specbound {
 

@@ -10,9 +10,9 @@
 
 #include "engine/cpu/cpu_backend.h"
 #include "engine/kv_type.h"
+#include "library/tile_cache.h"
 #include "model/config.h"
 #include "runtime/gpu.h"
-#include "runtime/tile_cache.h"
 
 namespace specbound {
 

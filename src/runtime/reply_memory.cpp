@@ -10,9 +10,9 @@
 #include "descriptor.h"
 #include "drafters/lookup.h"
 #include "error.h"
-#include "runtime/file_output.h"
-#include "runtime/regular_file.h"
-#include "runtime/user_path.h"
+#include "system/file_output.h"
+#include "system/regular_file.h"
+#include "system/user_path.h"
 
 namespace specbound {
 

@@ -5,8 +5,8 @@
 #include "error.h"
 #include "json/json_reader.h"
 #include "json/json_writer.h"
-#include "runtime/regular_file.h"
-#include "runtime/text_input.h"
+#include "system/regular_file.h"
+#include "system/text_input.h"
 #include "text/utf8.h"
 
 namespace specbound {

@@ -6,9 +6,9 @@
 
 #include "drafters/row_costs.h"
 #include "error.h"
-#include "runtime/heads_path.h"
+#include "library/heads_path.h"
+#include "library/model_path.h"
 #include "runtime/learning_folder.h"
-#include "runtime/model_path.h"
 #include "runtime/reply_memory.h"
 #include "runtime/tuned_odds.h"
 #include "runtime/tuned_settings.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "error.h"
-#include "runtime/cache_file.h"
+#include "system/cache_file.h"
 
 namespace specbound {
 

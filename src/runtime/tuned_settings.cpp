@@ -6,7 +6,7 @@
 
 #include "engine/backend.h"
 #include "error.h"
-#include "runtime/cache_file.h"
+#include "system/cache_file.h"
 
 namespace specbound {
 

@@ -17,7 +17,7 @@
 #include "decode/reply_batch.h"
 #include "decode/sessions.h"
 #include "error.h"
-#include "runtime/idle_learning.h"
+#include "learning/idle_learning.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 #include "server/kept_grammars.h"
@@ -33,7 +33,7 @@ class ServeModel final : public server::ServedModel {
   ServeModel(LoadedModel& model, Speculation& speculation, std::string id, int parallel,
              uint64_t cache_size);
 
-  // While replies are made, and between them: see runtime/idle_learning.h. `note` is told on the
+  // While replies are made, and between them: see learning/idle_learning.h. `note` is told on the
   // engine's thread when other heads draft. `learning` must outlive the last reply.
   void learn(IdleLearning& learning, std::function<void(const std::string&)> note);
 

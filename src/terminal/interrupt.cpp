@@ -12,7 +12,7 @@
 #include <iterator>
 
 #include "error.h"
-#include "runtime/load_watcher.h"
+#include "library/load_watcher.h"
 
 namespace specbound {
 

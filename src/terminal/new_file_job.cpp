@@ -1,6 +1,6 @@
 #include "terminal/new_file_job.h"
 
-#include "runtime/load_watcher.h"
+#include "library/load_watcher.h"
 #include "terminal/interrupt.h"
 
 namespace specbound {

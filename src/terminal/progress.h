@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/load_watcher.h"
+#include "library/load_watcher.h"
 
 namespace specbound {
 

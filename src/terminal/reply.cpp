@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "error.h"
-#include "runtime/file_output.h"
 #include "runtime/trace_output.h"
+#include "system/file_output.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/terminal_text.h"

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
-#include "runtime/model_path.h"
-#include "runtime/number_text.h"
+#include "library/model_path.h"
 #include "runtime/speculative_model.h"
+#include "system/number_text.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"

@@ -7,7 +7,7 @@
 #include "engine/cpu/kv_cache.h"
 #include "error.h"
 #include "runtime/gpu.h"
-#include "runtime/machine.h"
+#include "system/machine.h"
 #include "terminal/progress.h"
 
 namespace specbound {

@@ -4,7 +4,7 @@
 
 #include "error.h"
 #include "json/json_writer.h"
-#include "runtime/file_output.h"
+#include "system/file_output.h"
 #include "terminal/standard_output.h"
 #include "terminal/terminal_text.h"
 

@@ -7,7 +7,7 @@
 
 #include "error.h"
 #include "model/config.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 
 namespace specbound {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "error.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 
 namespace specbound {
 

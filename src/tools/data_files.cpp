@@ -6,7 +6,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/terminal_text.h"

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "error.h"
+#include "library/heads_path.h"
+#include "library/model_path.h"
 #include "model/config.h"
 #include "model/exit_heads.h"
-#include "runtime/heads_path.h"
-#include "runtime/model_path.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 #include "terminal/terminal_text.h"
 
 namespace specbound {

@@ -4,8 +4,8 @@
 
 #include "decode/layer_guesses.h"
 #include "error.h"
+#include "library/load_watcher.h"
 #include "numerics/float_mode.h"
-#include "runtime/load_watcher.h"
 
 namespace specbound {
 

@@ -14,7 +14,7 @@
 #include "drafters/exit_head.h"
 #include "drafters/specbound.h"
 #include "engine/backend.h"
-#include "runtime/load_watcher.h"
+#include "library/load_watcher.h"
 
 namespace specbound {
 

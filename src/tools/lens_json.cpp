@@ -4,7 +4,7 @@
 
 #include "error.h"
 #include "json/json_writer.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 #include "terminal/terminal_text.h"
 #include "tools/lens.h"
 

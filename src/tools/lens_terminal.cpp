@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "error.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 #include "terminal/exit_colors.h"
 #include "terminal/terminal_text.h"
 #include "tools/lens.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "error.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 
 namespace specbound {
 

@@ -9,9 +9,9 @@
 
 #include "error.h"
 #include "json/json_writer.h"
-#include "runtime/file_output.h"
-#include "runtime/load_watcher.h"
+#include "library/load_watcher.h"
 #include "runtime/loaded_model.h"
+#include "system/file_output.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/standard_output.h"

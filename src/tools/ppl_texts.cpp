@@ -6,8 +6,8 @@
 #include "corpus/corpus.h"
 #include "corpus/data_file.h"
 #include "error.h"
-#include "runtime/load_watcher.h"
-#include "runtime/text_input.h"
+#include "library/load_watcher.h"
+#include "system/text_input.h"
 #include "terminal/interrupt.h"
 
 namespace specbound {

@@ -7,7 +7,7 @@
 #include "corpus/corpus.h"
 #include "error.h"
 #include "json/json_reader.h"
-#include "runtime/text_input.h"
+#include "system/text_input.h"
 
 namespace specbound {
 

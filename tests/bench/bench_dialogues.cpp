@@ -18,10 +18,10 @@
 #include "decode/generate.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
+#include "spec_bench/spec_bench_questions.h"
+#include "spec_bench/spec_bench_run.h"
 #include "templates/chat_template.h"
 #include "terminal/progress.h"
-#include "tools/spec_bench_questions.h"
-#include "tools/spec_bench_run.h"
 
 using namespace specbound;
 using nlohmann::json;

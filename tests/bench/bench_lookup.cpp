@@ -21,8 +21,8 @@
 #include "drafters/tree_speculator.h"
 #include "recorded_text.h"
 #include "runtime/loaded_model.h"
+#include "spec_bench/spec_bench_questions.h"
 #include "terminal/progress.h"
-#include "tools/spec_bench_questions.h"
 #include "tune/fit_odds.h"
 
 using namespace specbound;

@@ -35,7 +35,7 @@ class CheckoutPath(FolderCase):
             compiled[str(pathlib.Path(entry["file"]).relative_to(tree))].add(library)
         for source, library in (
                 ("src/decode/round.cpp", "core"), ("src/engine/cpu/rope.cpp", "core"),
-                ("src/runtime/heads_path.cpp", "runtime"), ("src/train/gemm_avx2.cpp", "training"),
+                ("src/library/heads_path.cpp", "runtime"), ("src/train/gemm_avx2.cpp", "training"),
                 ("src/repl/set_command.cpp", "tools"), ("src/cli/info.cpp", "cli"),
                 ("src/cli/main.cpp", "main")):
             self.assertEqual(compiled[source], {f"specbound_{library}"}, source)

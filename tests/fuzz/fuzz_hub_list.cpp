@@ -10,8 +10,8 @@
 
 #include "empty_corpus.h"
 #include "error.h"
-#include "runtime/hub_models.h"
-#include "runtime/model_name.h"
+#include "library/hub_models.h"
+#include "library/model_name.h"
 
 namespace specbound::test {
 namespace {

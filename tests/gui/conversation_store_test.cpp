@@ -19,7 +19,7 @@
 
 #include "error.h"
 #include "runtime/saved_conversation.h"
-#include "runtime/text_input.h"
+#include "system/text_input.h"
 #include "unit/process_state.h"
 #include "unit/sanitized.h"
 #include "unit/temp_dir.h"

@@ -12,8 +12,8 @@
 #include "gui/view/controls_view.h"
 #include "gui/view/main_view.h"
 #include "gui/worker_rig.h"
+#include "library/model_path.h"
 #include "runtime/learning_folder.h"
-#include "runtime/model_path.h"
 #include "unit/process_state.h"
 
 namespace specbound::gui::learning_test {

@@ -14,7 +14,7 @@
 #include "gui/headless.h"
 #include "gui/view/file_picker.h"
 #include "gui/view/model_picker.h"
-#include "runtime/model_name.h"
+#include "library/model_name.h"
 #include "unit/process_state.h"
 #include "unit/temp_dir.h"
 

@@ -12,7 +12,7 @@
 #include "gui/view/file_picker.h"
 #include "gui/view/side_list.h"
 #include "gui/view/widgets.h"
-#include "runtime/text_input.h"
+#include "system/text_input.h"
 
 namespace specbound::gui::side_views_test {
 

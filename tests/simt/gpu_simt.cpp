@@ -17,8 +17,8 @@
 #include "error.h"
 #include "runtime/gpu.h"
 #include "runtime/gpu_survey.h"
-#include "runtime/number_text.h"
 #include "simt/simt_device.h"
+#include "system/number_text.h"
 #include "train/device_learner.h"
 
 namespace specbound {

@@ -11,7 +11,7 @@
 #include "error.h"
 #include "parse.h"
 #include "process_state.h"
-#include "runtime/number_text.h"
+#include "system/number_text.h"
 #include "temp_dir.h"
 #include "terminal/flag_names.h"
 

@@ -9,9 +9,9 @@
 #include <limits>
 
 #include "expect_error.h"
+#include "library/model_path.h"
 #include "model/codec.h"
 #include "numerics/half.h"
-#include "runtime/model_path.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 

@@ -1,5 +1,5 @@
 // Files that results go to: whole or not at all, never over a model, and beside what stdout says.
-#include "runtime/file_output.h"
+#include "system/file_output.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // Models by name: how names are read, which file of a repository is taken, lists that lie; and the
 // checksum that files are held against.
-#include "runtime/hub_models.h"
+#include "library/hub_models.h"
 
 #include <doctest/doctest.h>
 
@@ -14,8 +14,8 @@
 #include "download/http.h"
 #include "download/sha256.h"
 #include "expect_error.h"
-#include "runtime/load_watcher.h"
-#include "runtime/model_name.h"
+#include "library/load_watcher.h"
+#include "library/model_name.h"
 #include "temp_dir.h"
 
 namespace hub_models_test {

@@ -1,7 +1,7 @@
 // Learning in idle time, with a script in place of the program: it runs when nobody works and is
 // stopped at once, what the clock says decides, what fails is told and ends. And the clock that
 // counts only while the process runs.
-#include "runtime/idle_learner.h"
+#include "learning/idle_learner.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "expect_error.h"
-#include "runtime/model_path.h"
+#include "library/model_path.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 

@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "engine_rig.h"
-#include "runtime/load_watcher.h"
-#include "runtime/number_text.h"
+#include "library/load_watcher.h"
+#include "system/number_text.h"
 #include "terminal/interrupt.h"
 #include "terminal/terminal_text.h"
 #include "tools/lens.h"

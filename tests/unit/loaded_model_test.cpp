@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "expect_error.h"
+#include "library/load_watcher.h"
 #include "process_state.h"
-#include "runtime/load_watcher.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "tiny_gguf.h"

@@ -1,5 +1,5 @@
 // What doctor advises: a model that fits and keeps up with a reader.
-#include "runtime/model_advice.h"
+#include "library/model_advice.h"
 
 #include <doctest/doctest.h>
 

@@ -14,7 +14,7 @@
 #include "chain_rows.h"
 #include "error.h"
 #include "expect_error.h"
-#include "runtime/file_output.h"
+#include "system/file_output.h"
 #include "temp_dir.h"
 #include "text/utf8.h"
 

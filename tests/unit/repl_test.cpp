@@ -22,7 +22,7 @@
 #include "repl/line_input.h"
 #include "repl/pastes.h"
 #include "repl/tab_completion.h"
-#include "runtime/user_path.h"
+#include "system/user_path.h"
 #include "temp_dir.h"
 
 namespace specbound::repl_test {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "expect_error.h"
-#include "tools/spec_bench_scores.h"
+#include "spec_bench/spec_bench_scores.h"
 
 namespace spec_bench_scores_test {
 

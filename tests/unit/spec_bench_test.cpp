@@ -10,11 +10,11 @@
 
 #include "cli/spec_bench.h"
 #include "expect_error.h"
+#include "spec_bench/spec_bench_answers.h"
+#include "spec_bench/spec_bench_plan.h"
+#include "spec_bench/spec_bench_questions.h"
+#include "spec_bench/spec_bench_run.h"
 #include "temp_dir.h"
-#include "tools/spec_bench_answers.h"
-#include "tools/spec_bench_plan.h"
-#include "tools/spec_bench_questions.h"
-#include "tools/spec_bench_run.h"
 
 namespace spec_bench_test {
 

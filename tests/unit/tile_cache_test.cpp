@@ -1,5 +1,5 @@
 // Repacked weights kept in files: taken whole or not at all, whatever lies there.
-#include "runtime/tile_cache.h"
+#include "library/tile_cache.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include "engine/cpu/linear.h"
 #include "engine/first_layers.h"
 #include "engine_rig.h"
+#include "library/load_watcher.h"
 #include "process_state.h"
-#include "runtime/load_watcher.h"
 #include "temp_dir.h"
 #include "tiny_gguf.h"
 #include "tiny_heads.h"

@@ -15,7 +15,7 @@
 #include "model/codec.h"
 #include "model/conversion.h"
 #include "numerics/half.h"
-#include "runtime/user_path.h"
+#include "system/user_path.h"
 #include "tiny_blocks.h"
 
 namespace tiles_test {

@@ -8,7 +8,7 @@
 
 #include "chain_rows.h"
 #include "process_state.h"
-#include "runtime/file_output.h"
+#include "system/file_output.h"
 #include "temp_dir.h"
 #include "trace/recorder.h"
 

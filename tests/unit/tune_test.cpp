@@ -9,7 +9,7 @@
 #include "expect_error.h"
 #include "process_state.h"
 #include "runtime/tuned_settings.h"
-#include "runtime/user_path.h"
+#include "system/user_path.h"
 #include "temp_dir.h"
 #include "terminal/progress.h"
 #include "tiny_heads.h"
