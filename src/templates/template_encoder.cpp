@@ -32,21 +32,16 @@ namespace {
 // in part a message's, as where a template writes < and > around a name, is cut apart behind its
 // first byte.
 std::vector<size_t> cuts_of(const Tokenizer& tokenizer, const std::set<std::string>& marks,
-                            std::string_view text, const std::vector<bool>& input) {
+                            std::string_view text, const TextOrigin& origin) {
   std::vector<std::string_view> loose;  // of the marks, those that text could give
   for (const std::string& mark : marks) {
     const int32_t id = token_of(tokenizer, mark);
     if (id >= 0 && !tokenizer.is_control(id)) loose.push_back(mark);
   }
-  const auto has_input = [&](size_t at, size_t size) {
-    const auto first = input.begin() + static_cast<ptrdiff_t>(at);
-    const auto last = first + static_cast<ptrdiff_t>(size);
-    return std::find(first, last, true) != last;
-  };
   std::vector<size_t> cuts;
   for (size_t at = 0; at < text.size(); ++at) {
     const bool cut = std::any_of(loose.begin(), loose.end(), [&](std::string_view mark) {
-      return text.substr(at).starts_with(mark) && has_input(at, mark.size());
+      return text.substr(at).starts_with(mark) && origin.has_input(at, mark.size());
     });
     if (cut) cuts.push_back(at + 1);
   }
@@ -62,7 +57,7 @@ std::vector<int32_t> encode_rendered(const Tokenizer& tokenizer, const std::set<
   for (const jinja::Text::Part& part : text.parts()) {
     origin.input.resize(origin.input.size() + part.bytes.size(), part.input);
   }
-  origin.cuts = cuts_of(tokenizer, marks, text.bytes(), origin.input);
+  origin.cuts = cuts_of(tokenizer, marks, text.bytes(), origin);
   std::vector<int32_t> ids = tokenizer.encode(
       text.bytes(), {.add_special = false, .parse_special = true, .origin = &origin});
   // Some templates leave BOS to the vocabulary's add_bos_token (llama.cpp reads them so too).

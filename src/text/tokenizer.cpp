@@ -1,5 +1,7 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
+
 #include "error.h"
 #include "text/bpe_tokenizer.h"
 #include "text/spm_tokenizer.h"
@@ -18,6 +20,12 @@ constexpr struct {
 };
 
 }  // namespace
+
+bool TextOrigin::has_input(size_t at, size_t size) const {
+  const auto first = input.begin() + static_cast<ptrdiff_t>(at);
+  const auto last = first + static_cast<ptrdiff_t>(size);
+  return std::find(first, last, true) != last;
+}
 
 std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& gguf) {
   const auto model = gguf.get_string("tokenizer.ggml.model");

@@ -17,6 +17,8 @@ namespace specbound {
 struct TextOrigin {
   std::vector<bool> input;   // [bytes]: theirs; control tokens that hold one of these stay text
   std::vector<size_t> cuts;  // ascending: no token reaches across, nor is a space put there
+
+  bool has_input(size_t at, size_t size) const;  // one of these bytes is theirs
 };
 
 struct EncodeOptions {

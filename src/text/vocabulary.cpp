@@ -9,6 +9,7 @@
 #include <string>
 
 #include "error.h"
+#include "text/tokenizer.h"
 
 namespace specbound {
 
@@ -193,28 +194,24 @@ void SpecialTokens::prepare() {
 
 std::optional<SpecialTokens::Match> SpecialTokens::find(std::string_view text, size_t from,
                                                         bool parse_special,
-                                                        const std::vector<bool>* input) const {
+                                                        const TextOrigin* origin) const {
   if (!any_[parse_special]) return std::nullopt;
   for (size_t at = from; at < text.size(); ++at) {
     if (!starts_[parse_special][static_cast<unsigned char>(text[at])]) continue;
-    const auto match = match_at(text, at, parse_special, input);
-    if (match && !(input && hides_own(text, *match, *input))) return match;
+    const auto match = match_at(text, at, parse_special, origin);
+    if (match && !(origin && hides_own(text, *match, *origin))) return match;
   }
   return std::nullopt;
 }
 
 // A message that ends as a user-defined token begins must not take the control token behind it.
 bool SpecialTokens::hides_own(std::string_view text, const Match& match,
-                              const std::vector<bool>& input) const {
-  const auto is_own = [&](const Match& m) {
-    const auto first = input.begin() + static_cast<ptrdiff_t>(m.position);
-    const auto last = first + static_cast<ptrdiff_t>(m.size);
-    return std::find(first, last, true) == last;
-  };
-  if (!match.always || is_own(match)) return false;
+                              const TextOrigin& origin) const {
+  if (!match.always || !origin.has_input(match.position, match.size)) return false;
   for (size_t at = match.position + 1; at < match.position + match.size; ++at) {
-    const auto other = input[at] ? std::nullopt : match_at(text, at, true, &input);
-    if (other && !other->always && is_own(*other)) return true;
+    if (origin.input[at]) continue;
+    const auto other = match_at(text, at, true, &origin);
+    if (other && !other->always && !origin.has_input(other->position, other->size)) return true;
   }
   return false;
 }
@@ -223,7 +220,7 @@ bool SpecialTokens::hides_own(std::string_view text, const Match& match,
 // ends with this byte, if any, is the first of them.
 std::optional<SpecialTokens::Match> SpecialTokens::match_at(std::string_view text, size_t position,
                                                             bool parse_special,
-                                                            const std::vector<bool>* input) const {
+                                                            const TextOrigin* origin) const {
   std::optional<Match> longest;
   bool any = parse_special;  // not those alone that are always matched
   auto first = entries_.begin(), last = entries_.end();
@@ -234,7 +231,7 @@ std::optional<SpecialTokens::Match> SpecialTokens::match_at(std::string_view tex
     first = std::partition_point(first, last, [&](const Entry& e) { return byte_of(e) < wanted; });
     last = std::partition_point(first, last, [&](const Entry& e) { return byte_of(e) == wanted; });
     if (first == last) break;
-    if (input && (*input)[position + n]) any = false;
+    if (origin && origin->input[position + n]) any = false;
     if (first->text.size() == n + 1) {
       if (any || first->always) longest = Match{position, n + 1, first->id, first->always};
       if (last - first == 1) break;

@@ -20,6 +20,8 @@
 
 namespace specbound {
 
+struct TextOrigin;
+
 enum class TokenType : uint8_t {
   kNormal = 1,
   kUnknown = 2,      // stands for what the vocabulary cannot spell
@@ -72,10 +74,10 @@ class SpecialTokens {
   void add(std::string_view text, int32_t id, bool always);
   void prepare();  // once, after the last add
   // At or behind `from`; with `parse_special` all of them, without it only those added as `always`.
-  // `input`: bytes of the text that only these may hold, and of these none that would take a part
-  // of one of the others; null: none.
+  // Bytes of others by `origin` (null: none) only these may hold, and of these none that would take
+  // a part of one of the rest.
   std::optional<Match> find(std::string_view text, size_t from, bool parse_special,
-                            const std::vector<bool>* input = nullptr) const;
+                            const TextOrigin* origin = nullptr) const;
 
  private:
   struct Entry {
@@ -84,8 +86,8 @@ class SpecialTokens {
     bool always;
   };
   std::optional<Match> match_at(std::string_view text, size_t position, bool parse_special,
-                                const std::vector<bool>* input) const;
-  bool hides_own(std::string_view text, const Match& match, const std::vector<bool>& input) const;
+                                const TextOrigin* origin) const;
+  bool hides_own(std::string_view text, const Match& match, const TextOrigin& origin) const;
 
   std::vector<Entry> entries_;  // sorted by text: those with a common prefix are neighbours
   bool starts_[2][256] = {};    // [parse_special][first byte]

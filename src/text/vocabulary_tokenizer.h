@@ -47,12 +47,12 @@ class VocabularyTokenizer : public Tokenizer {
     if (options.add_special && vocabulary_.add_bos) ids.push_back(vocabulary_.bos);
     std::span<const size_t> cuts;
     if (options.origin) cuts = options.origin->cuts;
-    const std::vector<bool>* input = options.origin ? &options.origin->input : nullptr;
     Place place = Place::kStart;
     for (size_t from = 0; from < text.size();) {
       while (!cuts.empty() && cuts.front() <= from) cuts = cuts.subspan(1);
       const std::string_view whole = cuts.empty() ? text : text.substr(0, cuts.front());
-      const auto match = vocabulary_.specials.find(whole, from, options.parse_special, input);
+      const auto match =
+          vocabulary_.specials.find(whole, from, options.parse_special, options.origin);
       const size_t end = match ? match->position : whole.size();
       if (end > from) encode_text(text.substr(from, end - from), place, ids);
       place = match ? Place::kBehindSpecial : Place::kBehindCut;
