@@ -21,6 +21,9 @@ struct RowCosts {
 // Room for all that is measured; with a shorter context some of it is guessed.
 inline constexpr int kRowCostContext = 1024 + kMaxRows;
 
+// Raised where kernels change what rows cost: what is kept of others is measured again.
+inline constexpr int kRowKernels = 2;
+
 // At a model's first load.
 inline constexpr double kRowCostSeconds = 0.25;
 

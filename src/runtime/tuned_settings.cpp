@@ -140,7 +140,9 @@ std::optional<KeptRowCosts> read_row_costs(const std::string& model_fingerprint,
   std::string why;
   try {
     const std::optional<Json> json = read_cache_file(key);
-    if (!json) return std::nullopt;
+    if (!json || !json->contains("kernels") || json->at("kernels") != kRowKernels) {
+      return std::nullopt;
+    }
     KeptRowCosts kept;
     kept.context = cached_whole(*json, "context", 1, 1 << 30);
     if (kept.context < std::min(n_ctx, kRowCostContext)) return std::nullopt;
@@ -171,7 +173,10 @@ void write_row_costs(const std::string& model_fingerprint, const std::string& de
     start.push_back(kept.costs.start[rows]);
     position.push_back(kept.costs.position[rows]);
   }
-  write_cache_file(key, {{"context", kept.context}, {"start", start}, {"position", position}});
+  write_cache_file(key, {{"kernels", kRowKernels},
+                         {"context", kept.context},
+                         {"start", start},
+                         {"position", position}});
 }
 
 }  // namespace specbound

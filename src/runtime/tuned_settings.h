@@ -40,7 +40,8 @@ struct KeptRowCosts {
   RowCosts costs;
   int context = 0;
 };
-// nullopt as above, and for what a shorter context than n_ctx could not tell.
+// nullopt as above, for what a shorter context than n_ctx could not tell, and for costs of other
+// kernels (kRowKernels).
 std::optional<KeptRowCosts> read_row_costs(const std::string& model_fingerprint,
                                            const std::string& device, int n_ctx,
                                            const TunedNote& note = nullptr);

@@ -1,14 +1,18 @@
 // What rounds taught of rows' costs outlives what drafts by it.
 #include <doctest/doctest.h>
 
+#include <string>
 #include <vector>
 
 #include "decode/generate.h"
 #include "drafters/tree_speculator.h"
 #include "process_state.h"
+#include "read_file.h"
 #include "runtime/speculation.h"
 #include "runtime/tuned_settings.h"
 #include "speculation_rig.h"
+#include "system/cache_file.h"
+#include "system/file_output.h"
 
 namespace row_costs_kept_test {
 
@@ -51,6 +55,27 @@ TEST_CASE("a tree that another one replaces leaves it what it learnt of rows") {
   REQUIRE(kept);
   CHECK(kept->costs.start[1] == doctest::Approx(learnt.start[1]));
   session.set_speculator(nullptr);
+}
+
+TEST_CASE("costs of other kernels are measured again") {
+  const TempDir folder;
+  const CacheFolder cache(folder / "cache");
+  RowCosts costs;
+  for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = rows;
+  write_row_costs("model", "device", {costs, 512});
+  REQUIRE(read_row_costs("model", "device", 512));
+  const std::string path = cache_file({"costs", "model", "device"});
+  const std::string now = read_file(path);
+  const std::string own = format("\"kernels\": %d,", kRowKernels);
+  const size_t at = now.find(own);
+  REQUIRE(at != now.npos);
+  for (const char* other : {"", "\"kernels\": 1,", "\"kernels\": \"2\","}) {
+    CAPTURE(other);
+    write_file(path, std::string(now).replace(at, own.size(), other));
+    CHECK_FALSE(read_row_costs("model", "device", 512));
+  }
+  write_file(path, now);
+  CHECK(read_row_costs("model", "device", 512));
 }
 
 }  // namespace row_costs_kept_test
