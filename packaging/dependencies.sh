@@ -12,7 +12,7 @@ package_needs="dpkg-shlibdeps:dpkg-dev strip:binutils"
 test_needs="$gui_needs $package_needs debootstrap
   Xvfb:xvfb xdotool:xdotool ccache:ccache clang++:clang
   clang-format:clang-format curl:curl tmux:tmux
-  zsh:zsh fish:fish man:man-db
+  zsh:zsh fish:fish man-db python3-jsonschema
   pkg-config:pkg-config doctest-dev libsentencepiece-dev libboost-dev
   libboost-context-dev"
 

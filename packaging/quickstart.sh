@@ -42,9 +42,13 @@ gui_is_settled() {
   esac
 }
 
-# False where the GPU engine could be built and was left out, as the tests' builds do.
+# False where the GPU engine could be built and was left out, as the tests' builds do, or was built
+# for other GPUs than there are now.
 gpu_is_settled() {
-  [ -z "$(gpu_architectures)" ] || grep -q '^SPECBOUND_CUDA:[A-Z]*=AUTO$' "$build/CMakeCache.txt"
+  local archs
+  archs=$(gpu_architectures)
+  [ -z "$archs" ] || { [ "$(cached_by_cmake SPECBOUND_CUDA)" = AUTO ] &&
+    [ "$(cached_by_cmake SPECBOUND_CUDA_ARCHS)" = "$archs" ]; }
 }
 
 # False where CMake might find more now, and in the tests' builds, where warnings are errors.
@@ -101,7 +105,7 @@ forget_copied_heads() {
   hash=$(git hash-object --no-filters "$copy" 2>/dev/null || true)
   if cmp -s -n "$(stat -c %s "$copy")" "$copy" "$bundled" ||
     git -C "$root" log --raw --no-abbrev --format= -- "$bundled" 2>/dev/null |
-    grep -q " ${hash:-none} "; then
+    grep " ${hash:-none} " >/dev/null; then  # -q would leave git's output unread, a failure here
     say "removing $copy, a copy of what lies in $root/models"
     rm -f "$copy"
   fi

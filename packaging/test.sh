@@ -174,12 +174,12 @@ stage_tsan() {
   build tsan --target "${targets[@]}" && run_tests tsan -R "^($tests)\$"
 }
 
-# The fuzzers of files (GGUF, split, heads, safetensors, datastores) fill an empty corpus by
-# themselves, fuzz_round needs none. fuzz_tokenizer starts from texts (0, 1, 4, 5), the small GGUF
-# files of fuzz_gguf (2) and merges (6); fuzz_template from chat templates (0) and a conversation
-# (1). The first byte of an input says which it is. fuzz_http_body starts from bodies of all four
-# routes (chat 0, completion 1, tokenize 2, detokenize 3), by the ASCII code of that digit.
-# fuzz_grammar starts from a grammar (0) and the schemas of tests/golden (1, 2).
+# The fuzzers of files (GGUF, split, heads, safetensors, datastores) and of tool calls fill an empty
+# corpus by themselves, fuzz_round needs none. fuzz_tokenizer starts from texts (0, 1, 4, 5), the
+# small GGUF files of fuzz_gguf (2) and merges (6); fuzz_template from chat templates (0) and a
+# conversation (1). The first byte of an input says which it is. fuzz_http_body starts from bodies of
+# all routes (chat 0, completion 1, tokenize 2, detokenize 3, embeddings 4), by the ASCII code of
+# that digit. fuzz_grammar starts from a grammar (0) and the schemas of tests/golden (1, 2).
 fuzz_tokenizer_seeds() {
   local file name
   for file in tests/data/tokenizer/*.inp build/fuzz-runs/fuzz_gguf/corpus/seed-*; do
@@ -239,19 +239,6 @@ fuzz_http_body_seeds() {
     >"$1/4-embeddings"
 }
 
-# The first byte says which syntax of calls, the second how the text is cut.
-fuzz_tool_calls_seeds() {
-  local call='{"name": "f", "arguments": {"a": [1, "x"]}}'
-  printf '\000\001%s' "$call" >"$1/json"
-  printf '\001\002Hi <tool_call>\n%s\n</tool_call>\n' "$call" >"$1/hermes"
-  printf '\022\003<think>a</think><tool_call><function=f><parameter=t>1</parameter></function>' \
-    >"$1/tags"
-  printf '\003\004[TOOL_CALLS][%s, %s]' "$call" "$call" >"$1/mistral"
-  printf '\004\005[TOOL_CALLS]f[CALL_ID]1[ARGS]{}[TOOL_CALLS]g[ARGS]{}' >"$1/mistral-named"
-  printf '\006\006<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```'\
-'<｜tool▁call▁end｜><｜tool▁calls▁end｜>' >"$1/deepseek"
-}
-
 # run_fuzzer TARGET SECONDS; a new corpus each time, so that every run can be repeated.
 run_fuzzer() {
   local target=$1 seconds=$2 work="$root/build/fuzz-runs/$1" longest=16384
@@ -262,7 +249,6 @@ run_fuzzer() {
   if [ "$target" = fuzz_grammar ]; then fuzz_grammar_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_http_body ]; then fuzz_http_body_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_safetensors ]; then longest=32768; fi  # a layer with its config.json
-  if [ "$target" = fuzz_tool_calls ]; then fuzz_tool_calls_seeds "$work/corpus"; fi
   echo "== $target, $seconds s"
   (cd "$work" && fixed_addresses "$root/build/asan-ubsan/tests/$target" -seed=1 \
     -max_len="$longest" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2560 \

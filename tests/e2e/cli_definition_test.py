@@ -225,6 +225,8 @@ class ManPage(FolderCase):
                 env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80", "MANROFFSEQ": ""},
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
+            # Images without documentation have a man that says so and nothing else.
+            self.assertTrue(result.stdout.startswith("x T utf8"), result.stdout[:200])
 
     @unittest.skipUnless(shutil.which("mandoc"), "SKIP the man page as mandoc reads it: no mandoc")
     def test_mandoc_finds_nothing_wrong(self):

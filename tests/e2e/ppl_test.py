@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import struct
+import time
 import unittest
 
 from gguf_file import GgufFile
@@ -187,19 +188,26 @@ class Errors(PplCase):
             self.assertIn(b"window 1, token 17: expected a probability, found logits that are no "
                           b"finite numbers", result.stderr)
 
-    def test_ctrl_c_gives_what_is_there(self):
-        path = self.path("ppl.json")
+    def interrupted(self, wait, path):
+        """(stdout, stderr) of a measurement that Ctrl-C ends so long after it began."""
         with start("ppl", "-m", DEMO, "-t", "1", "-c", "64", "--json", path) as process:
             process.stdin.write(STORY.encode() * 600)
             process.stdin.close()
             while b"backend:" not in process.stderr.readline():
                 self.assertIsNone(process.poll())
+            time.sleep(wait)
             process.send_signal(signal.SIGINT)
             said, shown = process.stderr.read().decode(), process.stdout.read().decode()
             self.assertEqual(process.wait(TIMEOUT), 1)
-        if "interrupted before the first window was scored" in said:
+        return shown, said
+
+    def test_ctrl_c_gives_what_is_there(self):
+        path = self.path("ppl.json")
+        for wait in (0, 1, 5, 20):  # until a window was scored
+            shown, said = self.interrupted(wait, path)
+            if "interrupted before the first window was scored" not in said:
+                break
             self.assertEqual(shown, "")
-            return
         done, of = map(int, re.search(r"interrupted after (\d+) of (\d+) windows", said).groups())
         self.assertLess(done, of)
         self.assertIn(f"{done} window", shown)

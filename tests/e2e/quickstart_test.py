@@ -126,6 +126,9 @@ class Quickstart(FolderCase):
         asked = self.start("list")[2]
         self.assertIn("-D SPECBOUND_CUDA=AUTO -D SPECBOUND_CUDA_ARCHS=89", asked[0])
         self.assertEqual(self.start("list")[2], [])
+        (self.stubs / "gpus").write_text("7.5\n8.9\n")  # another card beside it
+        self.assertIn("-D SPECBOUND_CUDA_ARCHS=75;89", self.start("list")[2][0])
+        self.assertEqual(self.start("list")[2], [])
 
     def test_a_build_of_the_tests_is_run_and_not_built_on(self):
         self.start("list")
@@ -151,6 +154,11 @@ class Quickstart(FolderCase):
                 bundled.write_text(text)
                 subprocess.run(["git", "add", bundled, elsewhere], cwd=self.tree, check=True)
                 subprocess.run(["git", "commit", "-qm", text], cwd=self.tree, check=True)
+            # A long history: git goes on writing when what is looked for has come.
+            (self.stubs / "git").write_text(
+                f'#!/bin/sh\n{shutil.which("git")} "$@" || exit\n'
+                'case "$*" in *" log "*) sleep 0.1; echo another ;; esac\n')
+            (self.stubs / "git").chmod(0o755)
         copy = self.tree / HEADS
         for content, stays in cases:
             copy.write_text(content)

@@ -1,6 +1,6 @@
 // Any bytes as a reply in each syntax of calls, cut anywhere: what comes out does not depend on the
 // cuts, calls are JSON objects, and without calls and thoughts the text is the reply. The first two
-// bytes of an input say which syntax it is and how it is cut.
+// bytes of an input say which syntax it is and how it is cut. Begins with a call in each.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "empty_corpus.h"
 #include "error.h"
 #include "server/json_body.h"
 #include "server/reply_parser.h"
@@ -19,26 +20,40 @@ namespace {
 using namespace specbound;
 using namespace specbound::server;
 
-constexpr const char* kTemplates[] = {
-    "",
-    "<tool_call>",
-    "<think> <tool_call> <parameter=",
-    "[THINK] [TOOL_CALLS]",
-    "[TOOL_CALLS] [ARGS]",
-    "<｜tool▁calls▁begin｜> <think>",
-    "<｜tool▁calls▁begin｜> ```json",
-    "<|python_tag|>",
-    "<|tool_calls_section_begin|> <think>",
-    "<|START_ACTION|> <|START_THINKING|>",
-    "<tool_call> <arg_key> <think>",
-    "<|channel|>commentary <|call|>",
-    "Action: \"tool_name\"",
+// What stands in a template of each syntax, and a reply that calls by it.
+struct Style {
+  const char *jinja, *call;
+};
+constexpr Style kStyles[] = {
+    {"", R"({"name": "f", "arguments": {"a": [1, "x"]}})"},
+    {"<tool_call>", "Hi <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n"},
+    {"<think> <tool_call> <parameter=",
+     "<tool_call>\n<function=f>\n<parameter=t>\n1\n</parameter>\n</function>\n</tool_call>"},
+    {"[THINK] [TOOL_CALLS]", R"([TOOL_CALLS][{"name": "f", "arguments": {}}])"},
+    {"[TOOL_CALLS] [ARGS]", "[TOOL_CALLS]f[CALL_ID]1[ARGS]{}[TOOL_CALLS]g[ARGS]{}"},
+    {"<｜tool▁calls▁begin｜> <think>",
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+     "｜tool▁calls▁end｜>"},
+    {"<｜tool▁calls▁begin｜> ```json",
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```"
+     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+    {"<|python_tag|>", R"(<|python_tag|>{"name": "f", "parameters": {}})"},
+    {"<|tool_calls_section_begin|> <think>",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}"
+     "<|tool_call_end|><|tool_calls_section_end|>"},
+    {"<|START_ACTION|> <|START_THINKING|>",
+     R"(<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {}}]<|END_ACTION|>)"},
+    {"<tool_call> <arg_key> <think>",
+     "<tool_call>f\n<arg_key>t</arg_key>\n<arg_value>1</arg_value>\n</tool_call>"},
+    {"<|channel|>commentary <|call|>",
+     "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"},
+    {"Action: \"tool_name\"", "Action: ```json\n[{\"tool_name\": \"f\", \"parameters\": {}}]\n```"},
 };
 
 // `how`: with 0x80 calls come out as they are written, whole or not.
 ReplyParser::Options options(uint8_t which, uint8_t how) {
   ReplyParser::Options out;
-  out.format = find_reply_format(kTemplates[which % std::size(kTemplates)]);
+  out.format = find_reply_format(kStyles[which % std::size(kStyles)].jinja);
   out.splits_thoughts = which & 0x10;
   out.thinks = which & 0x20;
   out.several = !(which & 0x40);
@@ -73,6 +88,17 @@ bool same(const CallText& a, const CallText& b) {
 }
 
 }  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  std::vector<std::string> seeds;
+  for (size_t i = 0; i < std::size(kStyles); ++i) {
+    const std::string call = kStyles[i].call;
+    SB_CHECK(!read(options(static_cast<uint8_t>(i), 0), call, call.size()).calls.empty());
+    seeds.push_back(std::string{static_cast<char>(i), static_cast<char>(i)} + call);
+  }
+  specbound::test::fill_empty_corpus(*argc, *argv, seeds);
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
