@@ -177,8 +177,8 @@ stage_tsan() {
 # The fuzzers of files (GGUF, split, heads, safetensors, datastores) and of tool calls fill an empty
 # corpus by themselves, fuzz_round needs none. fuzz_tokenizer starts from texts (0, 1, 4, 5), the
 # small GGUF files of fuzz_gguf (2) and merges (6); fuzz_template from chat templates (0) and a
-# conversation (1). The first byte of an input says which it is. fuzz_http_body starts from bodies of
-# all routes (chat 0, completion 1, tokenize 2, detokenize 3, embeddings 4), by the ASCII code of
+# conversation (1). The first byte of an input says which it is. fuzz_http_body starts from bodies
+# of all routes (chat 0, completion 1, tokenize 2, detokenize 3, embeddings 4), by the ASCII code of
 # that digit. fuzz_grammar starts from a grammar (0) and the schemas of tests/golden (1, 2).
 fuzz_tokenizer_seeds() {
   local file name

@@ -11,18 +11,18 @@ namespace specbound {
 // What a row of drafts must be worth of its cost in one reply, by what drafts have gained there.
 class Caution {
  public:
+  // Of many candidates that look just worth it, those that look better than they are get taken.
+  static constexpr double kMargin = 1.2;
   // Times its cost.
   double margin() const { return kMargin * (1 + std::max(kGains - gained_, 0.0)); }
   // A round gave the reply so many tokens in the time of so many plain ones.
   void gave(double tokens, double time) { gained_ += (1 + kFades) * tokens - time; }
 
  private:
-  // Of many candidates that look just worth it, those that look better than they are get taken.
-  static constexpr double kMargin = 1.2;
-  // And as much again for each plain pass, of the first kGains, that a reply has not yet gained, so
-  // that one in which little repeats is as fast as without drafts; this fades by kFades with each
-  // token. By bench_lookup, where rows are dear (Qwen2.5-Coder-1.5B on AVX2), no reply of 53 then
-  // loses more than 2 %, without it 6 do, and the mean stays.
+  // That, and as much again for each plain pass, of the first kGains, that a reply has not yet
+  // gained, so that one in which little repeats is as fast as without drafts; this fades by kFades
+  // with each token. By bench_lookup, where rows are dear (Qwen2.5-Coder-1.5B on AVX2), no reply of
+  // 53 then loses more than 2 %, without it 6 do, and the mean stays.
   static constexpr double kGains = 2;
   static constexpr double kFades = 0.05;
 

@@ -9,6 +9,16 @@ namespace specbound {
 namespace {
 
 constexpr double kOwnRate = 1.0 / 32;  // of a draft by the guesser's rule, in own_right_
+constexpr double kMostTime = 3;        // that answers take, of what they are known to
+
+// The share of a pass over the round's rows that drafting had run when verification began.
+double share_run(const RoundEvent& round, int n_layers) {
+  double run = 0;
+  for (const LayerPass& pass : round.passes) {
+    if (pass.phase == Phase::kDraft) run += pass.rows * (pass.to - pass.from + 1);
+  }
+  return std::min(run / (static_cast<double>(round.rows.size()) * n_layers), 1.0);
+}
 
 }  // namespace
 
@@ -100,7 +110,8 @@ bool TreeSpeculator::ask(Round& round, double path) {
     const double row = budget_.cost(1);
     const Said* const now = candidates_.likeliest();
     answers_.push_back({round.newest(), stage, best, before, now ? now->token : -1,
-                        path * best > caution_.margin() * row, row});
+                        path * best > caution_.margin() * row,
+                        now ? path * candidates_.chance(*now) : 0, row});
     // A reply's first answer comes cold, and may have to read the prompt.
     if (answers_in_reply_++ > 0 && costs().scaled()) {
       asking_.took(stage, seconds.count() / costs().pass(1, round.pos()));
@@ -171,25 +182,27 @@ bool TreeSpeculator::take(Round& round, const Candidate& best) {
   return true;
 }
 
-// What the guesser took, in plain rounds: the layers before exit heads too, though the pass that
-// verifies does not run these again.
+// What the guesser took, in plain rounds: the layers before exit heads too. Where that is far more
+// than its answers are known to take, it has read a prompt or was interrupted, which says nothing
+// of rounds to come.
 double TreeSpeculator::guesser_time(const RoundEvent& round) const {
   if (!guesser_ || !measured_) return 0;
-  if (costs().scaled()) {
-    return round.seconds({Phase::kDraft, Phase::kCheck}) / costs().pass(1, round.pos);
-  }
-  double time = 0;
-  for (const Answer& answer : answers_) time += asking_.cost(answer.stage);
-  return time;
+  double known = 0;
+  for (const Answer& answer : answers_) known += asking_.cost(answer.stage);
+  if (!costs().scaled()) return known;
+  const double took = round.seconds({Phase::kDraft, Phase::kCheck}) / costs().pass(1, round.pos);
+  return own_rule_ ? took : std::min(took, kMostTime * known);
 }
 
 // What an answer has brought, in tokens, where `token` came: what the row is worth that was spent
-// with it, less what one without it would have been.
-double TreeSpeculator::worth(const RoundEvent& round, const Answer& answer,
-                             const TokenEvent& token) const {
+// with it, less what one without it would have been. Nothing is known where the row was left only
+// because the reply has not gained enough yet: in others it would have been spent.
+std::optional<double> TreeSpeculator::worth(const RoundEvent& round, const Answer& answer,
+                                            const TokenEvent& token) const {
   const bool spent = std::ranges::any_of(round.rows, [&](const RowEvent& row) {
     return row.parent == answer.parent && row.token == answer.after;
   });
+  if (!spent && answer.right > Caution::kMargin * answer.row) return std::nullopt;
   const double with = spent ? (answer.after == token.token) - answer.row : 0;
   const double without = answer.before_pays ? (answer.before == token.token) - answer.row : 0;
   return with - without;
@@ -206,12 +219,13 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
     }
     for (const Answer& a : answers_) {
       if (a.parent != token.slot) continue;
-      asking_.learn(a.stage, a.best, worth(round, a, token));
+      if (const auto brought = worth(round, a, token)) asking_.learn(a.stage, a.best, *brought);
     }
   }
   own_rows_ = 1;
   const int tokens = static_cast<int>(round.tokens.size());
-  const double time = budget_.time(1, rows, round.pos) + guesser_time(round);
+  const double left = 1 - share_run(round, backend.config().n_layers);
+  const double time = left * budget_.time(1, rows, round.pos) + guesser_time(round);
   budget_.gave(tokens, 1, time);
   if (measured_) caution_.gave(tokens, time);
   answers_.clear();

@@ -5,6 +5,7 @@
 // docs/architecture.md 3.4, 3.5; OPT-Tree (arXiv:2406.17276) fills its trees by the same measure.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -57,13 +58,15 @@ class TreeSpeculator final : public Speculator {
     int parent, stage;
     double best;  // the chance of the token before
     int32_t before, after;
-    bool before_pays;  // a row would have been spent on it
-    double row;        // what one costs, in tokens
+    bool before_pays;  // a row would have been spent on the one before
+    double right;      // the chance of the one after, with all before it
+    double row;        // what a row costs, in tokens
   };
   bool follow(Round& round);
   bool ask(Round& round, double path);
   bool take(Round& round, const Candidate& best);
-  double worth(const RoundEvent& round, const Answer& answer, const TokenEvent& token) const;
+  std::optional<double> worth(const RoundEvent& round, const Answer& answer,
+                              const TokenEvent& token) const;
   double guesser_time(const RoundEvent& round) const;
 
   Guesser* guesser_ = nullptr;

@@ -42,7 +42,8 @@ constexpr Style kStyles[] = {
      "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}"
      "<|tool_call_end|><|tool_calls_section_end|>"},
     {"<|START_ACTION|> <|START_THINKING|>",
-     R"(<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {}}]<|END_ACTION|>)"},
+     R"(<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {}}])"
+     "<|END_ACTION|>"},
     {"<tool_call> <arg_key> <think>",
      "<tool_call>f\n<arg_key>t</arg_key>\n<arg_value>1</arg_value>\n</tool_call>"},
     {"<|channel|>commentary <|call|>",

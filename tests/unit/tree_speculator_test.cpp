@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -269,9 +269,11 @@ TEST_CASE("asking: answers that bring nothing end it, and time lets it be tried 
 
 namespace {
 
-// Rounds of a tree whose clock stands still: costs stay as set.
+// Rounds of a tree whose clock stands still, so that costs stay as set, but where `clock` moves it.
 class Player {
  public:
+  std::function<void(RoundEvent&)> clock = [](RoundEvent&) {};
+
   Player(TreeSpeculator& tree, const RowCosts& costs, Text prompt)
       : tree_(tree), costs_(costs), text_(std::move(prompt)) {
     tree_.set_costs(costs);
@@ -301,6 +303,7 @@ class Player {
         slot = round_.child(slot, token.token);
       }
       event.tokens = tokens;
+      clock(event);
       tree_.accept(*engine_, event);
       lost += costs_.pass(round_.rows(), 0) / costs_.pass(1, 0) - double(tokens.size());
       round_.undo();
@@ -370,6 +373,33 @@ TEST_CASE("tree: heads that are right are asked on, and those whose rows do not 
       if (!right && !cheap) CHECK(late < 20 / 4);  // now and then it is tried again
     }
   }
+}
+
+TEST_CASE("tree: a pause while drafts are made, as to read a prompt, does not end them") {
+  ForcedHead head([](const Round&) { return ForcedExit{}; });
+  SpecBoundParams params;
+  params.check_layers = {0};
+  SpecBound heads(head, params, kLayers);
+  TreeSpeculator tree(&heads, nullptr, kMaxRows, true);
+  const RowCosts costs = costing(0.15);
+  Text prompt;
+  for (int i = 0; i < 24; ++i) prompt.push_back(i % 12);
+  Player player(tree, costs, prompt);
+  double pause = 0;  // seconds
+  player.clock = [&](RoundEvent& round) {
+    const double pass = costs.pass(static_cast<int>(round.rows.size()), 0);
+    round.ns[static_cast<size_t>(Phase::kVerify)] = static_cast<int64_t>(1e9 * pass);
+    round.ns[static_cast<size_t>(Phase::kCheck)] = static_cast<int64_t>(1e9 * pause);
+  };
+  const auto repeat = [](const Round& round, int slot) {
+    return static_cast<int32_t>(round.history(slot).size() % 12);
+  };
+  player.lost(8, repeat);
+  REQUIRE(tree.costs().scaled());
+  pause = 50;
+  player.lost(1, repeat);
+  pause = 0;
+  CHECK(player.lost(4, repeat) < -4);
 }
 
 TEST_CASE("tree: what drafting ran does not make passes look cheap") {
@@ -501,6 +531,7 @@ TEST_CASE("tree: where heads take long, rows looked up beside theirs are cheap")
     size_t rows = 0;
     for (double price = 0.02; price < 0.6; price += 0.02) {
       TreeSpeculator tree(&first, nullptr, kMaxRows, true);
+      tree.set_guesser(&first, true);
       tree.set_costs(costing(price));
       const std::vector<RowEvent> drafted(4);
       const std::vector<TokenEvent> tokens(4);
@@ -537,61 +568,6 @@ TEST_CASE("tree: replies to other prompts are remembered where there is a memory
   const Counters after = decode(prompt);
   CHECK(after.accepted_tokens > before.accepted_tokens);
   CHECK(after.rounds < before.rounds);
-}
-
-TEST_CASE("row costs: what rounds take corrects them, one slow round hardly") {
-  LearnedRowCosts costs(costing(0.01));  // as a busy machine measured them
-  const auto truly = [](int rows) { return 0.05 + 0.01 * rows; };
-  costs.learn(1, 0, 0);
-  costs.learn(1, 0, NAN);
-  CHECK(costs.pass(1, 0) == 1);
-  for (const double seconds : {truly(1), 100.0, truly(1)}) costs.learn(1, 0, seconds);
-  CHECK(costs.pass(1, 0) == doctest::Approx(truly(1)));
-  costs.learn(1, 0, 100);
-  CHECK(costs.pass(1, 0) < 1.6 * truly(1));
-  for (int i = 0; i < 60; ++i) {
-    for (const int rows : {1, 2, 4, 8}) costs.learn(rows, 0, truly(rows));
-  }
-  for (const int rows : {1, 2, 4, 8}) {
-    CHECK(costs.pass(rows, 0) == doctest::Approx(truly(rows)).epsilon(0.05));
-  }
-  for (int rows = 2; rows <= kMaxRows; ++rows)
-    CHECK(costs.pass(rows, 9) >= costs.pass(rows - 1, 9));
-  CHECK(costs.pass(6, 0) > truly(4));
-
-  // Most passes are of one row, and what others add to it is not hidden by that: first measured
-  // where memory was slow, then it is fast and rows are what takes time.
-  const auto fast = [](int rows) { return 0.002 + 0.0005 * rows; };
-  LearnedRowCosts slow([] {
-    RowCosts costs;
-    for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 0.005 + 0.0005 * rows;
-    return costs;
-  }());
-  for (int i = 0; i < 60; ++i) {
-    for (const int rows : {1, 1, 1, 1, 2, 1, 1, 2, 3, 1}) slow.learn(rows, 0, fast(rows));
-  }
-  for (const int rows : {2, 3}) {
-    const double added = slow.pass(rows, 0) - slow.pass(1, 0);
-    CHECK(added == doctest::Approx(fast(rows) - fast(1)).epsilon(0.2));
-  }
-
-  LearnedRowCosts assumed(assumed_row_costs());
-  for (int i = 0; i < 3; ++i) assumed.learn(2, 7, 0.002);
-  CHECK(assumed.pass(2, 7) == doctest::Approx(0.002));
-  CHECK(assumed.pass(1, 7) == doctest::Approx(0.002 / 1.09));
-}
-
-TEST_CASE("row costs: every size is measured, more rows never cost less, nothing stays cached") {
-  for (const int n_ctx : {0, 20, 3}) {  // too short for many rows
-    const auto engine = model().backend(best_isa(), 1, true, n_ctx);
-    const RowCosts costs = measure_row_costs(*engine, 0.001);
-    for (int rows = 1; rows <= kMaxRows; ++rows) {
-      REQUIRE(costs.start[rows] > 0);
-      REQUIRE(costs.position[rows] >= costs.position[rows - 1]);
-      if (rows > 1) REQUIRE(costs.start[rows] >= costs.start[rows - 1]);
-    }
-    for (int l = 1; l <= kLayers; ++l) CHECK(engine->kv_len(l) == 0);
-  }
 }
 
 }  // namespace tree_speculator_test
