@@ -1,6 +1,7 @@
 #include "convert/checkpoint.h"
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -30,12 +31,12 @@ bool is_plain_name(const std::string& name) {
 }
 
 // Tensor name -> file name.
-std::unordered_map<std::string, std::string> read_index(const std::string& path) {
+std::map<std::string, std::string> read_index(const std::string& path) {
   const nlohmann::json json = read_json(path, kMaxIndex);
   const JsonObject index(json, path);
   const auto map = index.object("weight_map");
   if (!map) index.bad("weight_map", "an object", "no such key");
-  std::unordered_map<std::string, std::string> out;
+  std::map<std::string, std::string> out;
   for (const auto& [tensor, file] : map->value().items()) {
     if (!file.is_string() || !is_plain_name(file.get_ref<const std::string&>())) {
       map->bad(printable(tensor).c_str(), "the name of a .safetensors file beside the index",

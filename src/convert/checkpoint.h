@@ -7,9 +7,9 @@
 // a path is refused (the files may be links, as they are in Hugging Face's cache).
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "convert/safetensors.h"
@@ -33,7 +33,7 @@ class Checkpoint {
 
   std::string directory_;
   std::vector<Safetensors> files_;
-  std::unordered_map<std::string_view, const SafeTensor*> index_;
+  std::map<std::string_view, const SafeTensor*> index_;
 };
 
 }  // namespace specbound

@@ -19,7 +19,7 @@ nlohmann::json read_json(const std::string& path, size_t max_bytes) {
                                           max_bytes, file.bytes().size()));
   }
   const auto* text = reinterpret_cast<const char*>(file.bytes().data());
-  return parse_json({text, file.bytes().size()}, path);
+  return parse_json({text, file.bytes().size()}, path, {.values = kMaxFileValues});
 }
 
 HfFiles HfFiles::read(const std::string& directory) {

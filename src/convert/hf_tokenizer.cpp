@@ -3,7 +3,6 @@
 #include <charconv>
 #include <map>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "convert/sentencepiece_model.h"
@@ -213,7 +212,7 @@ HfVocabulary read_hf_tokenizer(const HfFiles& files, uint64_t n_rows,
     out.add_space_prefix = stated;
   }
   out.space_at_start = out.add_space_prefix.value_or(false) && spaces_start_alone(tokenizer);
-  std::unordered_map<std::string, uint32_t> ids;
+  std::map<std::string, uint32_t> ids;
   for (const auto& [id, token] : added) {
     if (id < n_rows) ids.emplace(token.text, static_cast<uint32_t>(id));
   }

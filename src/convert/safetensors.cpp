@@ -118,7 +118,7 @@ Safetensors Safetensors::parse(std::span<const std::byte> bytes, const std::stri
                number(std::min<uint64_t>(kMaxHeader, rest.size())), number(header_size)));
   }
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), header_size);
-  const nlohmann::json header = parse_json(text, name + ": header");
+  const nlohmann::json header = parse_json(text, name + ": header", {.values = kMaxFileValues});
   const std::span<const std::byte> data = rest.subspan(header_size);
 
   std::vector<Entry> entries;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "error.h"
 #include "text/pre_patterns.h"
 #include "text/utf8.h"
+#include "text/vocabulary.h"
 
 namespace specbound {
 namespace {
@@ -17,8 +17,6 @@ using nlohmann::json;
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";     // U+2581
 constexpr std::string_view kSpelledSpace = "\xC4\xA0";  // U+0120, a byte-level space
-
-using Ids = std::unordered_map<std::string_view, uint32_t>;  // views into the JSON
 
 // ---- the pre-tokenizer: the first name of tokenizer.ggml.pre with the same expressions ----
 
@@ -143,11 +141,11 @@ JsonObject model_of(const JsonObject& tokenizer) {
   return *model;
 }
 
-Ids read_vocab(const JsonObject& model, uint64_t n_rows, HfVocabulary& out) {
+// Of texts that lie in the JSON.
+TokenIndex read_vocab(const JsonObject& model, uint64_t n_rows, HfVocabulary& out) {
   const auto vocab = model.object("vocab");
   if (!vocab || vocab->value().empty()) model.bad("vocab", "tokens", "none");
-  Ids ids;
-  ids.reserve(vocab->value().size());
+  TokenIndex ids(vocab->value().size());
   for (const auto& [text, id] : vocab->value().items()) {
     const auto fail = [&, &name = text](const std::string& expected, const std::string& found) {
       vocab->bad(printable(name).c_str(), expected, found);
@@ -165,7 +163,9 @@ Ids read_vocab(const JsonObject& model, uint64_t n_rows, HfVocabulary& out) {
            format("%u, which '%s' has too", number, printable(out.tokens[number].text).c_str()));
     }
     out.tokens[number] = {text, 0, TokenType::kNormal};
-    ids.emplace(text, number);
+    if (ids.add(text, static_cast<int32_t>(number)) == TokenIndex::kNoPlace) {
+      fail("texts as vocabularies have them", "one of many whose hashes collide");
+    }
   }
   return ids;
 }
@@ -187,7 +187,7 @@ std::pair<std::string_view, std::string_view> merge_parts(const JsonObject& mode
 
 // Calls `visit` with the parts and the id of what they make, by rank.
 template <typename Visit>
-void for_each_merge(const JsonObject& model, const Ids& ids, Visit visit) {
+void for_each_merge(const JsonObject& model, const TokenIndex& ids, Visit visit) {
   const json* merges = model.find("merges");
   if (!merges || !merges->is_array()) {
     model.bad("merges", "a list", merges ? json_text(*merges) : "no such key");
@@ -196,13 +196,12 @@ void for_each_merge(const JsonObject& model, const Ids& ids, Visit visit) {
   for (const json& merge : *merges) {
     const auto [left, right] = merge_parts(model, merge);
     joined.assign(left).append(right);
-    const auto made = ids.find(joined);
-    if (left.empty() || right.empty() || !ids.contains(left) || !ids.contains(right) ||
-        made == ids.end()) {
+    const int32_t made = ids.find(joined);
+    if (left.empty() || right.empty() || ids.find(left) < 0 || ids.find(right) < 0 || made < 0) {
       model.bad("merges", "tokens that make a token",
                 "'" + printable(left) + "' and '" + printable(right) + "'");
     }
-    visit(left, right, made->second);
+    visit(left, right, static_cast<uint32_t>(made));
   }
 }
 
@@ -278,7 +277,7 @@ bool is_byte_token(std::string_view text) {
 
 // Pairs of tokens that scores would merge and no merge of the file does. Tokens longer than any
 // word are left out: counting takes the square of their size.
-size_t count_other_merges(const HfVocabulary& vocabulary, const Ids& ids,
+size_t count_other_merges(const HfVocabulary& vocabulary, const TokenIndex& ids,
                           const std::vector<uint32_t>& ways) {
   constexpr size_t kLongest = 256;  // bytes
   size_t other = 0;
@@ -289,7 +288,7 @@ size_t count_other_merges(const HfVocabulary& vocabulary, const Ids& ids,
     uint32_t possible = 0;
     for (size_t cut = utf8_head(text).length; cut < text.size();
          cut += utf8_head(text.substr(cut)).length) {
-      possible += ids.contains(text.substr(0, cut)) && ids.contains(text.substr(cut));
+      possible += ids.find(text.substr(0, cut)) >= 0 && ids.find(text.substr(cut)) >= 0;
     }
     other += possible > ways[id] ? possible - ways[id] : 0;
   }
@@ -315,7 +314,7 @@ void read_byte_level(const JsonObject& tokenizer, const std::optional<std::strin
   const bool ignore_merges = model.flag("ignore_merges").value_or(false);
   out.pre = pre ? *pre : pre_tokenizer_name(*tokenizer.object("pre_tokenizer"), ignore_merges);
   read_byte_level_normalizer(tokenizer, out);
-  const Ids ids = read_vocab(model, n_rows, out);
+  const TokenIndex ids = read_vocab(model, n_rows, out);
   for_each_merge(model, ids, [&](std::string_view left, std::string_view right, uint32_t) {
     out.merges.push_back(gguf_part(left) + " " + gguf_part(right));
   });
@@ -334,7 +333,7 @@ void read_byte_fallback(const JsonObject& tokenizer, uint64_t n_rows, HfVocabula
   const bool pre_adds = pre && adds_space_whole(*pre);
   out.add_space_prefix = normalizer_adds || pre_adds;
 
-  const Ids ids = read_vocab(model, n_rows, out);
+  const TokenIndex ids = read_vocab(model, n_rows, out);
   std::vector<uint32_t> ways(out.tokens.size(), 0);  // merges that make a token
   float score = 0;
   for_each_merge(model, ids, [&](std::string_view, std::string_view, uint32_t id) {

@@ -2,7 +2,8 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <unordered_set>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -75,7 +76,7 @@ class Watch final : public nlohmann::json_sax<Json> {
   const JsonLimits& limits_;
   size_t values_ = 0;
   int depth_ = 0;
-  std::vector<std::unordered_set<std::string>> keys_;
+  std::vector<std::set<std::string>> keys_;  // ordered: whatever they are, a look-up is short
 };
 
 template <class Json>

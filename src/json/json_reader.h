@@ -19,6 +19,9 @@ struct JsonLimits {
   bool repeated_keys = false;  // of one object: the last one counts
 };
 
+// Values of a model's own files, whose largest have some two millions.
+inline constexpr size_t kMaxFileValues = size_t{1} << 24;
+
 // For those who say in their own words what is wrong with a text.
 class JsonError : public Error {
  public:

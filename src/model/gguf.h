@@ -16,12 +16,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -125,7 +125,8 @@ class Gguf {
   std::vector<std::unique_ptr<MappedFile>> files_;  // [parts], none when parsed from memory
   std::vector<std::pair<std::string_view, GgufValue>> metadata_;
   std::vector<GgufTensor> tensors_;
-  std::unordered_map<std::string_view, size_t> key_index_, tensor_index_;
+  // Ordered: of names that were made to collide each would be held against all others.
+  std::map<std::string_view, size_t> key_index_, tensor_index_;
 };
 
 }  // namespace specbound

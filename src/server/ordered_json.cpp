@@ -1,8 +1,8 @@
 #include "server/ordered_json.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -48,8 +48,8 @@ class Builder final : public nlohmann::json_sax<Json> {
  private:
   struct Level {
     ChatValue value;
-    std::unordered_map<std::string, size_t> places;  // of the keys
-    size_t place = 0;                                // that the next value goes to
+    std::map<std::string, size_t> places;  // of the keys, which a client may have made to collide
+    size_t place = 0;                      // that the next value goes to
   };
 
   bool open(ChatValue container) {

@@ -308,6 +308,12 @@ Vocabulary Vocabulary::read(const Gguf& gguf, VocabularyDefaults defaults) {
     const TokenType type = v.types[id];
     if (type == TokenType::kControl || type == TokenType::kUnknown ||
         type == TokenType::kUserDefined || id == v.bos || id == v.eos) {
+      if (v.texts[id].size() > kMostSpecialBytes) {
+        broken(gguf,
+               format("token %d stands for itself in text and has %zu bytes: expected at most "
+                      "%zu",
+                      id, v.texts[id].size(), kMostSpecialBytes));
+      }
       v.specials.add(v.texts[id], id, type == TokenType::kUserDefined);
     }
   }

@@ -37,6 +37,9 @@ bool name_strips_white_space(std::string_view model_name);
 // Of such a model: all special tokens do but <unk>, <s> and <|endoftext|>.
 bool strips_white_space_behind(std::string_view special);
 
+// Each place of a text may go along with a special token as far as this; real ones have up to 100.
+constexpr size_t kMostSpecialBytes = 512;
+
 // Slots that a look-up by hash goes through at most, here and for merges. Llama 3 and Qwen2 need
 // 52; texts that were made to collide would take the square of their number, whatever the seed.
 constexpr int kMostProbes = 512;

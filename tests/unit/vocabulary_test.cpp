@@ -325,6 +325,20 @@ TEST_CASE("vocabulary: texts that were made to collide are refused, not waited f
   CHECK_NOTHROW(v.load());
 }
 
+TEST_CASE("vocabulary: a control token longer than any is refused, as each place would go along") {
+  for (const size_t size : {kMostSpecialBytes, kMostSpecialBytes + 1}) {
+    TinyVocabulary v = complete();
+    v.tokens.push_back({std::string(size, 'a'), 0, TokenType::kControl});
+    if (size == kMostSpecialBytes) {
+      CHECK_NOTHROW(v.load());
+    } else {
+      check_refused(v, {"token 259", "513 bytes", "at most 512"});
+    }
+    v.tokens.back().type = TokenType::kNormal;
+    CHECK_NOTHROW(v.load());
+  }
+}
+
 TEST_CASE("vocabulary: the token index finds what was added and nothing else") {
   std::vector<std::string> texts;
   for (int i = 0; i < 5000; ++i) texts.push_back(std::to_string(i * 7919));
