@@ -43,6 +43,9 @@ void add_vocabulary_keys(const HfVocabulary& v, GgufWriter& writer) {
   add_flag("tokenizer.ggml.add_space_prefix", v.add_space_prefix);
   if (v.space_at_start) writer.add_bool(kSpaceAtStartKey, true);
   if (!v.chat_template.empty()) writer.add_string("tokenizer.chat_template", v.chat_template);
+  if (!v.tool_template.empty()) {
+    writer.add_string("tokenizer.chat_template.tool_use", v.tool_template);
+  }
 }
 
 }  // namespace specbound

@@ -26,6 +26,7 @@ struct HfVocabulary {
   std::optional<bool> composes;    // text, before it is cut; gpt2 only
   bool space_at_start = false;     // add_space_prefix means the text's start alone; llama only
   std::string chat_template;       // empty: none
+  std::string tool_template;       // of conversations with tools, beside it; empty: none
   std::vector<std::string> notes;  // what the files ask for and GGUF cannot say
 };
 

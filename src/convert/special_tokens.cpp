@@ -197,7 +197,8 @@ class Reader {
     if (files_.has("chat_template.jinja")) {
       const MappedFile file(files_.path("chat_template.jinja"));
       const auto* text = reinterpret_cast<const char*>(file.bytes().data());
-      set_template(std::string(text, std::min(file.bytes().size(), kMaxTemplate + 1)));
+      set_template(std::string(text, std::min(file.bytes().size(), kMaxTemplate + 1)),
+                   vocabulary_.chat_template);
     } else if (const json* value = tokenizer_config_.find("chat_template")) {
       use_template(*value, tokenizer_config_);
     } else if (files_.has("chat_template.json")) {
@@ -210,25 +211,28 @@ class Reader {
     }
   }
 
-  // The text, or a list of { "name", "template" }, of which the one named default counts.
+  // The text, or a list of { "name", "template" }, of which those named default and tool_use count.
   void use_template(const json& value, const JsonObject& file) {
-    if (value.is_string()) return set_template(value.get<std::string>());
+    if (value.is_string()) return set_template(value.get<std::string>(), vocabulary_.chat_template);
     if (!value.is_array()) file.bad("chat_template", "a string or a list", json_text(value));
     for (const json& entry : value) {
       const JsonObject named(entry, "tokenizer_config.json: chat_template");
-      if (named.text("name") == "default") {
-        return set_template(named.text("template").value_or(""));
-      }
+      const std::string name = named.text("name").value_or("");
+      const std::string text = named.text("template").value_or("");
+      if (name == "default") set_template(text, vocabulary_.chat_template);
+      if (name == "tool_use") set_template(text, vocabulary_.tool_template);
     }
+    if (!vocabulary_.chat_template.empty()) return;
+    vocabulary_.tool_template.clear();
     note("none of the chat templates is named default: none was taken");
   }
 
-  void set_template(std::string text) {
+  void set_template(std::string text, std::string& out) {
     if (text.size() > kMaxTemplate) {
       throw Error(ErrorCode::kLimit, format("%s: expected a chat template of at most %zu bytes",
                                             files_.directory.c_str(), kMaxTemplate));
     }
-    vocabulary_.chat_template = std::move(text);
+    out = std::move(text);
   }
 
   const HfFiles& files_;

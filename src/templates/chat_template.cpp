@@ -40,6 +40,37 @@ struct TokenTexts {
   std::vector<std::string_view> all;
 };
 
+// A file with a template of its own for conversations with tools, as transformers chooses between
+// the two of a list.
+class TwoTemplates final : public ChatTemplate {
+ public:
+  TwoTemplates(std::unique_ptr<ChatTemplate> usual, std::unique_ptr<ChatTemplate> with_tools)
+      : usual_(std::move(usual)), with_tools_(std::move(with_tools)) {
+    format_ = with_tools_->reply_format();
+    takes_tools_ = true;
+    notes_ = usual_->notes();
+  }
+
+  const char* name() const override { return usual_->name(); }
+  ChatPrompt prompt(const Tokenizer& tokenizer, const ChatInput& input) const override {
+    return of(input).prompt(tokenizer, input);
+  }
+  std::string text(const ChatInput& input) const override { return of(input).text(input); }
+  std::string reply_text(std::string_view generated) const override {
+    return usual_->reply_text(generated);
+  }
+
+ private:
+  const ChatTemplate& of(const ChatInput& input) const {
+    const bool called = std::ranges::any_of(input.messages, [](const ChatMessage& message) {
+      return !message.calls.empty() || message.role == ChatMessage::Role::kTool;
+    });
+    return called || !input.tools.empty() ? *with_tools_ : *usual_;
+  }
+
+  const std::unique_ptr<ChatTemplate> usual_, with_tools_;
+};
+
 }  // namespace
 
 bool is_begun(const ChatMessage& message) {
@@ -132,6 +163,17 @@ std::unique_ptr<ChatTemplate> ChatTemplate::from_gguf(const Gguf& gguf, std::str
     out->note(format("chat template %s: %s %s in this vocabulary: written as plain text",
                      out->name(), joined(missing).c_str(),
                      missing.size() == 1 ? "is no token" : "are no tokens"));
+  }
+  const auto for_tools = gguf.get_string(kToolTemplateKey);
+  if (builtin || out->takes_tools() || !for_tools) return out;
+  try {
+    auto with_tools = JinjaTemplate::make(kToolTemplateKey, *for_tools, bos, eos);
+    if (with_tools->takes_tools()) {
+      return std::make_unique<TwoTemplates>(std::move(out), std::move(with_tools));
+    }
+  } catch (const Unusable& unusable) {
+    out->note(format("chat template: %s %s: tools are not offered to the model", kToolTemplateKey,
+                     unusable.why.c_str()));
   }
   return out;
 }

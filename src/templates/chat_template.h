@@ -18,6 +18,9 @@
 
 namespace specbound {
 
+// Of a GGUF file: a template for conversations with tools beside tokenizer.chat_template.
+inline constexpr const char* kToolTemplateKey = "tokenizer.chat_template.tool_use";
+
 // A tool that the assistant called.
 struct ToolCall {
   std::string id = {}, name = {};
@@ -57,8 +60,9 @@ class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
 
-  // The built-in template of that name; without one tokenizer.chat_template. One that cannot be
-  // rendered here is replaced by ChatML, and a missing one too if the vocabulary has ChatML's
+  // The built-in template of that name; without one tokenizer.chat_template, and kToolTemplateKey
+  // where there are tools that it has no place for. One that cannot be rendered here is replaced by
+  // ChatML, and a missing one too if the vocabulary has ChatML's
   // tokens; notes() says so. Throws Error(kUsage) for an unknown name and Error(kUnsupported) for a
   // file without a template (--raw still works).
   static std::unique_ptr<ChatTemplate> from_gguf(const Gguf& gguf, std::string_view name = {});

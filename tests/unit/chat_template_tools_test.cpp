@@ -422,6 +422,43 @@ TEST_CASE("template tools: without tools and documents these are none, as with t
         "look: Looks. <user>Hi</user>");
 }
 
+TEST_CASE("template tools: a file may have a template of its own for them") {
+  const std::string usual =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  const std::string hermes = Opened::source("NousResearch-Hermes-3-Llama-3.1-8B-tool_use");
+  const auto opened = [&](const std::string& for_tools) {
+    test::TinyVocabulary v = vocabulary(TokenType::kControl);
+    v.more = [more = v.more, usual, for_tools](GgufWriter& w) {
+      more(w);
+      w.add_string("tokenizer.chat_template", usual);
+      if (!for_tools.empty()) w.add_string(kToolTemplateKey, for_tools);
+    };
+    const auto bytes = v.bytes();
+    return ChatTemplate::from_gguf(Gguf::parse(bytes, "chat.gguf"));
+  };
+  const std::vector<ChatMessage> user = {{Role::kUser, "Hi"}}, all = conversation("");
+  const ChatInput plain = {.messages = user}, called = {.messages = all};
+  const ChatInput offered = {.messages = user, .tools = tools("")};
+  const auto without = opened(""), broken = opened("{% if %}"), with = opened(hermes);
+  for (const auto* style : {&without, &broken}) {
+    CHECK_FALSE((*style)->takes_tools());
+    expect_error(ErrorCode::kUnsupported, [&] { (*style)->text(offered); });
+  }
+  REQUIRE(broken->notes().size() == without->notes().size() + 1);
+  check_mentions(broken->notes().back(), {kToolTemplateKey, "tools are not offered"});
+
+  CHECK(with->takes_tools());
+  CHECK(with->reply_format().syntax == CallSyntax::kHermes);
+  CHECK(with->text(plain) == without->text(plain));
+  const Opened model;
+  const auto own = ChatTemplate::from_text(model.gguf, hermes, "hermes");
+  for (const ChatInput& input : {offered, called}) {
+    CHECK(with->text(input) == own->text(input));
+    CHECK(with->prompt(*model.tokenizer, input).ids == own->prompt(*model.tokenizer, input).ids);
+  }
+}
+
 TEST_CASE("template tools: a template that cannot be used is an error that says why") {
   const Opened model;
   const auto error = [&](const std::string& jinja) {

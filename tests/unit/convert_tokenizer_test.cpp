@@ -9,8 +9,11 @@
 #include <string>
 
 #include "convert/convert.h"
+#include "convert/hf_files.h"
+#include "expect_error.h"
 #include "model/gguf.h"
 #include "temp_dir.h"
+#include "templates/chat_template.h"
 #include "text/spm_tokenizer.h"
 #include "text/tokenizer.h"
 
@@ -108,6 +111,38 @@ TEST_CASE("convert: a space that stands at the text's start alone") {
     CHECK(c.gguf.get_bool("tokenizer.ggml.add_space_prefix") == (std::string(scheme) != "never"));
     CHECK(c.gguf.get_bool(kSpaceAtStartKey).value_or(false) == first);
   }
+}
+
+TEST_CASE("convert: files have as many values as models' do, at most") {
+  const test::TempDir folder;
+  std::string lists = "[[]";
+  for (size_t i = 1; i < kMaxFileValues; ++i) lists += ",[]";
+  std::ofstream(folder / "many.json") << lists << "]";
+  const std::string what = test::expect_error(
+      ErrorCode::kFormat, [&] { read_json(folder / "many.json", size_t{1} << 30); });
+  test::check_mentions(what, {"many.json", "values"});
+}
+
+TEST_CASE("convert: of a list of chat templates those named default and tool_use are taken") {
+  const auto listed = [](std::vector<std::pair<std::string, std::string>> entries) {
+    return [entries](json& config) {
+      config["chat_template"] = json::array();
+      for (const auto& [name, text] : entries) {
+        config["chat_template"].push_back({{"name", name}, {"template", text}});
+      }
+    };
+  };
+  constexpr const char *kFile = "tokenizer_config.json", *kKey = "tokenizer.chat_template";
+  const Changed both("llama_json", kFile,
+                     listed({{"tool_use", "tools"}, {"rag", "x"}, {"default", "usual"}}));
+  CHECK(both.gguf.get_string(kKey) == "usual");
+  CHECK(both.gguf.get_string(kToolTemplateKey) == "tools");
+  const Changed one("llama_json", kFile, listed({{"default", "usual"}}));
+  CHECK_FALSE(one.gguf.get_string(kToolTemplateKey));
+  const Changed other("llama_json", kFile, listed({{"tool_use", "tools"}}));
+  CHECK_FALSE(other.gguf.get_string(kKey));
+  CHECK_FALSE(other.gguf.get_string(kToolTemplateKey));
+  CHECK(other.tells("none of the chat templates is named default"));
 }
 
 }  // namespace specbound::convert_tokenizer_test
