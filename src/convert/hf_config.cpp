@@ -119,7 +119,9 @@ void refuse_unknown_features(const JsonObject& file, const HfConfig& config) {
   const char* key =
       gelu && (!old_gelu || file.find("hidden_activation")) ? "hidden_activation" : "hidden_act";
   const std::string activation = file.text(key).value_or(gelu ? "gelu_pytorch_tanh" : "silu");
-  const bool known = gelu ? activation == "gelu_pytorch_tanh" || (activation == "gelu" && old_gelu)
+  // In the key of old files "gelu" was a mistake; who writes the newer one means it.
+  const bool mistaken = activation == "gelu" && old_gelu && !file.find("hidden_activation");
+  const bool known = gelu ? activation == "gelu_pytorch_tanh" || mistaken
                           : activation == "silu" || activation == "swish";
   if (!known) {
     file.unsupported(key, gelu ? "gelu_pytorch_tanh" : "silu", "'" + printable(activation) + "'");

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "error.h"
 
@@ -109,12 +110,26 @@ double windowed_theta(const JsonObject& file, const JsonObject& parameters, doub
   return finite(*group, "rope_theta", 1, kMaxTheta, usual);
 }
 
+// transformers 5 writes rope_parameters, and takes rope_scaling where a file has that too: refused
+// where the two differ.
+std::optional<JsonObject> scaling_of(const JsonObject& file) {
+  const auto newer = file.object("rope_parameters"), older = file.object("rope_scaling");
+  if (!newer || !older) return newer ? newer : older;
+  for (const auto& [key, value] : older->value().items()) {
+    const nlohmann::json* same = newer->find(key.c_str());
+    if (!value.is_null() && (!same || *same != value)) {
+      file.unsupported("rope_scaling", "what rope_parameters says, or one of the two alone",
+                       "both");
+    }
+  }
+  return newer;
+}
+
 }  // namespace
 
 HfRope read_hf_rope(const JsonObject& file, const HfConfig& config) {
   const bool partial_rope = config.model->partial_rope, long_rope = config.model->long_rope;
-  auto scaling = file.object("rope_parameters");
-  if (!scaling) scaling = file.object("rope_scaling");
+  const auto scaling = scaling_of(file);
   const nlohmann::json nothing = nlohmann::json::object();
   JsonObject parameters = scaling ? *scaling : JsonObject(nothing, "rope_scaling");
   HfRope rope;

@@ -209,6 +209,13 @@ Value call_function(Function function, const CallValues& args, Heap& heap) {
   throw NotUnderstood();
 }
 
+bool is_dict_method(std::string_view name) {
+  constexpr std::string_view kMethods[] = {"clear",      "copy",   "fromkeys", "get",
+                                           "items",      "keys",   "pop",      "popitem",
+                                           "setdefault", "update", "values"};
+  return std::ranges::find(kMethods, name) != std::end(kMethods);
+}
+
 Value attribute_of(const Value& object, std::string_view name, Heap& heap) {
   heap.step();
   if (object.is(Kind::kDict) || object.is(Kind::kNamespace)) {

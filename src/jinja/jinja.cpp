@@ -310,8 +310,12 @@ class Interpreter {
         return e.value;
       case Expression::kName:
         return look_up(e.text);
-      case Expression::kAttribute:
-        return attribute_of(value_of(e.a), e.text, heap_);
+      case Expression::kAttribute: {
+        const Value object = value_of(e.a);
+        // A method that is not called.
+        if (object.is(Kind::kDict) && is_dict_method(e.text)) throw NotUnderstood();
+        return attribute_of(object, e.text, heap_);
+      }
       case Expression::kItem: {
         const Value object = value_of(e.a);
         return item_of(object, value_of(e.b), heap_);

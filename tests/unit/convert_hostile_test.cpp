@@ -234,6 +234,7 @@ TEST_CASE("convert: configurations that cannot be represented are refused by nam
       {"qwen3_yarn", [](json& c) { c["rope_parameters"]["truncate"] = false; }, "truncate"},
       {"llama", set("rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}),
        "full_attention"},
+      {"llama", set("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}), "rope_scaling"},
       {"llama", set("partial_rotary_factor", 0.5), "partial_rotary_factor"},
       {"llama", set("head_dim", 7), "head_dim"},
       {"qwen2", set("rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 1e4}}), "llama3"},
@@ -243,6 +244,7 @@ TEST_CASE("convert: configurations that cannot be represented are refused by nam
          c["use_sliding_window"] = true, c["sliding_window"] = 16, c["max_window_layers"] = 1;
        },
        "1 of 2 layers"},
+      {"gemma", set("hidden_activation", "gelu"), "hidden_activation"},
       {"gemma", set("attention_bias", true), "attention_bias"},
       {"gemma", set("use_bidirectional_attention", true), "use_bidirectional_attention"},
       {"gemma2", set("query_pre_attn_scalar", 144), "query_pre_attn_scalar"},

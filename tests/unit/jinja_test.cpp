@@ -137,6 +137,8 @@ TEST_CASE("jinja: what is not built in is said, not guessed") {
         "{% for x in [[1]] recursive %}{% endfor %}",
         "{{ loop.cycle }}",
         "{{ messages.copy() }}",
+        "{{ {'items': 1}.items is defined }}",
+        "{{ 'y' if {}.keys else 'n' }}",
         "{{ [1, 2, 3, 4][::2] | join }}",
         "{{ 9223372036854775807 + 1 }}",
         "{{ é }}",
