@@ -17,17 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiga = 1e9;
-constexpr double kBesideWeights = 5e8;  // bytes: texts, rows of hidden states, K and V, code
-
-// Bytes that another process with the model takes: its weights in the order of kernels, the output
-// matrix as floats, what training works on.
-double needed_bytes(const LoadedModel& model) {
-  double bytes = kBesideWeights;
-  for (const GgufTensor& tensor : model.gguf().tensors()) {
-    bytes += static_cast<double>(tensor.bytes.size());
-  }
-  return bytes + 4.0 * model.config().vocab_size * model.config().dim;
-}
+constexpr double kBesideModel = 5e8;  // bytes: texts, rows of hidden states and logits, code
+// Bytes for each of dim x dim: 5 numbers of a chained head as floats, with gradient and two means,
+// once more where a training goes on, and as they were when it was best. The equations that it
+// begins with take no more.
+constexpr double kOfHead = (4 + 4 + 1) * 5 * sizeof(float);
 
 // `next` is `one` with more said, or with another last reply.
 bool goes_on(const SavedConversation& one, const SavedConversation& next) {
@@ -55,6 +49,12 @@ std::string why_never(const ModelOptions& model_options, const SpeculationOption
 }
 
 }  // namespace
+
+double learning_bytes(const LoadedModel& model) {
+  const double dim = model.config().dim;
+  return static_cast<double>(model.bytes_on_cpu()) + kBesideModel +
+         sizeof(float) * model.config().vocab_size * dim + kOfHead * dim * dim;
+}
 
 IdleLearning::IdleLearning(IdleLearningOptions options, const ModelOptions& model_options,
                            const SpeculationOptions& given, LoadedModel& model,
@@ -121,14 +121,14 @@ std::string IdleLearning::about(const std::string& unless) const {
       "Replies can become faster: while nobody works with it, the model can learn to guess its own "
       "words%s. It takes no time from you, %.1f GB of memory, and up to 2 GB of disk in %s; "
       "nothing leaves this machine, no text changes, `specbound forget` deletes all of it.",
-      options_.keeps_conversations ? said.c_str() : "", needed_bytes(model_) / kGiga,
+      options_.keeps_conversations ? said.c_str() : "", learning_bytes(model_) / kGiga,
       learning_home().c_str());
 }
 
 // Why not now; where it is `there` it has most of what it needs.
 std::string IdleLearning::refusal(bool there) const {
   const auto free = static_cast<double>(read_memory_info().free_bytes());
-  const double needed = there ? kBesideWeights : needed_bytes(model_);
+  const double needed = there ? kBesideModel : learning_bytes(model_);
   if (free >= needed) return "";
   return format("not now: it takes %.1f GB of memory, %.1f GB are free", needed / kGiga,
                 free / kGiga);

@@ -30,6 +30,10 @@ struct IdleLearningOptions {
   std::string program = "/proc/self/exe";   // that does the work
 };
 
+// Bytes of memory that the process takes which learns for this model: what runs it, the output
+// matrix as floats, the head while it learns.
+double learning_bytes(const LoadedModel& model);
+
 // What came of heads that were learnt.
 struct HeadsNews {
   bool drafting = false;  // they draft from now on; else the line says why not

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/cpu/cpu_plan.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
 #include "library/load_watcher.h"
@@ -70,6 +71,17 @@ ModelOptions LoadedModel::options_beside(const std::string& path) const {
   options.device.gpu = choice_.gpu;
   if (!choice_.gpu) options.device.dtype = GpuDtype::kAsStored;  // asked of a GPU
   return options;
+}
+
+size_t LoadedModel::bytes_on_cpu() const {
+  CpuOptions options;
+  options.n_ctx = n_ctx();
+  options.kv = cpu_options_.kv;
+  size_t bytes = memory_needed(config_, weights_, options).total();
+  for (const GgufTensor& tensor : gguf_.tensors()) {
+    if (!takes_int8_rows(tensor.type)) bytes += tensor.bytes.size();  // no tiles are made of it
+  }
+  return bytes;
 }
 
 LoadedModel::Moved LoadedModel::load_on_cpu(const LoadWatcher& watcher, const Backend* beside) {

@@ -4,6 +4,7 @@
 // a watcher what was loaded and what it runs on: nothing is silent.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,9 @@ class LoadedModel {
   int n_ctx() const { return cpu_options_.n_ctx; }       // of the backend, known before it is there
   Backend& backend() { return *backend_; }               // after load()
   double load_seconds() const { return load_seconds_; }  // opening and loading
+  // That another process takes to run it on the CPU with the same context, K and V: with weights
+  // that are read where they lie in the file.
+  size_t bytes_on_cpu() const;
 
   // A grammar over the tokens of this vocabulary, which is looked through when that is first asked
   // for; nullptr for nullptr.

@@ -1,6 +1,6 @@
 // Learning in idle time, with a script in place of the program: it runs when nobody works and is
-// stopped at once, what the clock says decides, what fails is told and ends. And the clock that
-// counts only while the process runs.
+// stopped at once, what the clock says decides, what fails is told and ends. What memory it asks
+// for. And the clock that counts only while the process runs.
 #include "learning/idle_learner.h"
 
 #include <doctest/doctest.h>
@@ -26,10 +26,14 @@
 #include <vector>
 
 #include "corpus/running_time.h"
+#include "engine/cpu/cpu_plan.h"
+#include "engine/cpu/kv_cache.h"
 #include "error.h"
+#include "learning/idle_learning.h"
 #include "read_file.h"
 #include "sanitized.h"
 #include "temp_dir.h"
+#include "tiny_gguf.h"
 
 namespace idle_learner_test {
 
@@ -396,6 +400,39 @@ TEST_CASE("idle learner: what keeps it from learning now is told") {
   CHECK(wait_until(
       [&] { return learner->status().find("for want of memory") != std::string::npos; }));
   CHECK(rig.calls().empty());
+}
+
+TEST_CASE("idle learning: its memory is what the engine asks for, and what training takes") {
+  const TempDir dir;
+  TinySpec spec;
+  spec.vocabulary = true;
+  spec.vocab_size = 320;
+  spec.dim = spec.ffn_dim = 256;
+  spec.head_dim = 64;
+  for (const DType type : {DType::kQ2_K, DType::kQ4_K, DType::kF16}) {
+    for (const int n_ctx : {64, 1 << 20}) {
+      CAPTURE(static_cast<int>(type));
+      CAPTURE(n_ctx);
+      spec.type = type;
+      ModelOptions options;
+      options.model = dir / "tiny.gguf";
+      options.n_ctx = n_ctx;
+      options.device.where = DeviceOptions::Where::kCpu;
+      options.device.kv = KvType::kInt8;
+      const std::vector<std::byte> bytes = tiny_model(spec);
+      std::ofstream(options.model, std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+      const LoadedModel model(options);
+      const size_t kv = KvCache::bytes_needed(model.config(), n_ctx, 0, KvType::kInt8);
+      const size_t tiles =
+          LinearStore::bytes_needed(partitioned_matrices(model.weights(), 0, kTileOutputs), true);
+      CHECK(model.bytes_on_cpu() >= kv + std::max(tiles, bytes.size() / 2));
+      CHECK(model.bytes_on_cpu() < kv + tiles + bytes.size());
+      constexpr double kHead = 5 * 256 * 256, kOutput = 320 * 256;
+      const double numbers = 4 * (kHead * 4 + kOutput);
+      CHECK(learning_bytes(model) > static_cast<double>(model.bytes_on_cpu()) + numbers);
+    }
+  }
 }
 
 TEST_CASE("running time: what passes while the process is stopped does not count") {

@@ -62,20 +62,26 @@ size_t expert_rows_bytes(const ModelConfig& config) {
   return rows * (static_cast<size_t>(config.dim) + config.ffn_dim) * kFloatAndQuantized;
 }
 
-// Everything together, before any of it is taken. All other rows are small beside the rest.
-int sequences_in_memory(const ModelConfig& config, const Weights& weights,
+CpuMemory memory_needed(const ModelConfig& config, const Weights& weights,
                         const CpuOptions& options) {
   const int without = layers_elsewhere(options);
-  const size_t kv =
-      KvCache::bytes_needed(config, checked_context(options.n_ctx, config), without, options.kv);
-  const size_t tiles = LinearStore::bytes_needed(
-      partitioned_matrices(weights, without, kTileOutputs), options.repack);
-  require_memory(kv + tiles + expert_rows_bytes(config),
-                 format("K/V cache %.1f MB, repacked weights %.1f MB",
-                        static_cast<double>(kv) / 1e6, static_cast<double>(tiles) / 1e6));
-  if (without > 0) return 1;  // those layers keep one text
-  const size_t free = memory_free(), left = free - std::min(free, kv + tiles);
-  const size_t further = std::min<size_t>(options.n_sequences - 1, left / 2 / kv);
+  const int n_ctx = checked_context(options.n_ctx, config);
+  return {KvCache::bytes_needed(config, n_ctx, without, options.kv),
+          LinearStore::bytes_needed(partitioned_matrices(weights, without, kTileOutputs),
+                                    options.repack),
+          expert_rows_bytes(config)};
+}
+
+// Everything together, before any of it is taken.
+int sequences_in_memory(const ModelConfig& config, const Weights& weights,
+                        const CpuOptions& options) {
+  const CpuMemory needed = memory_needed(config, weights, options);
+  require_memory(needed.total(), format("K/V cache %.1f MB, repacked weights %.1f MB",
+                                        static_cast<double>(needed.kv) / 1e6,
+                                        static_cast<double>(needed.tiles) / 1e6));
+  if (layers_elsewhere(options) > 0) return 1;  // those layers keep one text
+  const size_t free = memory_free(), left = free - std::min(free, needed.kv + needed.tiles);
+  const size_t further = std::min<size_t>(options.n_sequences - 1, left / 2 / needed.kv);
   return 1 + static_cast<int>(further);
 }
 

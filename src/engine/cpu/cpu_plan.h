@@ -2,6 +2,7 @@
 // to threads, and what there is memory for.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "engine/cpu/cpu_backend.h"
@@ -21,6 +22,15 @@ int layers_elsewhere(const CpuOptions& options);
 // `head_unit` outputs together. What makes the next matmul's input makes whole blocks of it.
 std::vector<PartitionedMatrix> partitioned_matrices(const Weights& weights, int without,
                                                     int head_unit);
+// Bytes that a backend takes for one text, beside weights that stay where they lie. All other rows
+// are small beside these.
+struct CpuMemory {
+  size_t kv = 0, tiles = 0;
+  size_t expert_rows = 0;  // on their way through experts
+  size_t total() const { return kv + tiles + expert_rows; }
+};
+CpuMemory memory_needed(const ModelConfig& config, const Weights& weights,
+                        const CpuOptions& options);
 // How many texts there is memory for beside the model, of options.n_sequences: further ones take no
 // more than half of what one leaves. Throws Error(kLimit) where there is none for one.
 int sequences_in_memory(const ModelConfig& config, const Weights& weights,
