@@ -31,7 +31,8 @@ constexpr std::chrono::milliseconds kLook(200);  // at whether the process has e
 constexpr std::chrono::seconds kLater(60);       // before another try where it may not learn now
 constexpr std::chrono::seconds kLookAsleep(2);   // at whether what sleeps is in the way
 constexpr double kFaster = 1.02;                 // than now: less is noise
-constexpr int kUsageStatus = 2;                  // of a program whose arguments do not do
+constexpr int kFailedStatus = 1;                 // of a program that says why
+constexpr int kUsageStatus = 2;                  // ... whose arguments do not do
 constexpr int kMostFruitless = 3, kMostFailures = 3;  // in a row
 constexpr double kLongestRound = 8;                   // times the first
 constexpr const char* kMostFeatures = "1G";
@@ -340,6 +341,7 @@ std::optional<LearntHeads> IdleLearner::judged() const {
 void IdleLearner::end_stage(std::unique_lock<std::mutex>& lock, int status) {
   const Stage stage = std::exchange(stage_, Stage::kNone);
   int rounds = rounds_, fruitless = fruitless_;
+  const bool may_fail_again = failures_ + 1 < kMostFailures;
   lock.unlock();
   std::optional<LearntHeads> better;
   std::string trouble;
@@ -351,8 +353,9 @@ void IdleLearner::end_stage(std::unique_lock<std::mutex>& lock, int status) {
                                            status, file("log").c_str()));
     }
     if (stage == Stage::kMeasuring) {
-      better = judged();
-      if (better) fs::rename(file("new.heads.gguf"), better->path);
+      std::optional<LearntHeads> found = judged();
+      if (found) fs::rename(file("new.heads.gguf"), found->path);
+      better = std::move(found);
       ++rounds;
       fruitless = better ? 0 : fruitless + 1;
       write_file(file("rounds.json"),
@@ -362,8 +365,10 @@ void IdleLearner::end_stage(std::unique_lock<std::mutex>& lock, int status) {
     trouble = e.what();
   }
   // What cannot be measured, or is no training of today's program, is begun anew; not what somebody
-  // has killed, nor what train-heads itself keeps for another day, as where the disk is full.
-  if (stage == Stage::kMeasuring && !somebody_killed(status)) {
+  // has killed, nor what train-heads itself keeps for another day, as where the disk is full. That
+  // and want of memory may be why a measurement failed: it is made again.
+  const bool again = somebody_killed(status) || (status == kFailedStatus && may_fail_again);
+  if (stage == Stage::kMeasuring && !again) {
     fs::remove(file("new.heads.gguf"), error);
   }
   if (stage == Stage::kLearning && status == kUsageStatus && !at_work_in(file("training"))) {

@@ -274,17 +274,42 @@ TEST_CASE("idle learner: what is measured is measured anew after other work") {
   CHECK(learner->status().find("ended with") == std::string::npos);  // no failure
 }
 
-TEST_CASE("idle learner: what was learnt outlives a kill while it is measured") {
-  const Rig rig(kLearnsOnce, "[ -e killed ] && echo '" + figures(1, 2) +
-                                 "' > measured.json || { touch killed; kill -9 $$; }");
+TEST_CASE("idle learner: what was learnt outlives a kill or a failure while it is measured") {
+  for (const char* end : {"kill -9 $$", "exit 1"}) {
+    CAPTURE(end);
+    const Rig rig(kLearnsOnce, "[ -e ended ] && echo '" + figures(1, 2) +
+                                   "' > measured.json || { touch ended; " + end + "; }");
+    const auto learner = rig.start();
+    REQUIRE(wait_until(
+        [&] { return learner->status().find("spec-bench ended with") != std::string::npos; }));
+    CHECK(rig.has("new.heads.gguf"));
+    work(*learner);  // sooner than in a minute
+    REQUIRE(wait_until([&] { return rig.has("heads.gguf"); }));
+    const std::string calls = rig.calls();
+    CHECK(calls.find("train-heads") == calls.rfind("train-heads"));
+  }
+}
+
+TEST_CASE("idle learner: heads whose measurement always fails are learnt anew") {
+  const Rig rig(kLearnsOnce, "exit 1");
   const auto learner = rig.start();
-  REQUIRE(wait_until(
-      [&] { return learner->status().find("spec-bench ended with") != std::string::npos; }));
-  CHECK(rig.has("new.heads.gguf"));
-  work(*learner);  // sooner than in a minute
-  REQUIRE(wait_until([&] { return rig.has("heads.gguf"); }));
-  const std::string calls = rig.calls();
-  CHECK(calls.find("train-heads") == calls.rfind("train-heads"));
+  for (int i = 1; i <= 3; ++i) {
+    REQUIRE(wait_until(
+        [&] { return learner->status().find("spec-bench ended with 1") != std::string::npos; }));
+    CHECK(rig.has("new.heads.gguf") == (i < 3));
+    if (i == 3) break;
+    std::filesystem::remove(rig.file("calls"));
+    work(*learner);  // sooner than in a minute
+    REQUIRE(wait_until([&] { return !rig.calls().empty(); }));
+  }
+}
+
+TEST_CASE("idle learner: heads that cannot be put in place are no news") {
+  const Rig rig(kLearnsOnce,
+                "mkdir -p heads.gguf/full; echo '" + figures(1, 2) + "' > measured.json");
+  const auto learner = rig.start();
+  REQUIRE(wait_until([&] { return learner->status().find("heads.gguf") != std::string::npos; }));
+  CHECK(!learner->take_news());
 }
 
 TEST_CASE("idle learner: heads that end their measurement are learnt anew") {
