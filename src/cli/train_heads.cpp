@@ -328,17 +328,16 @@ class Training {
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();
     options.states = states ? &*states : nullptr;
-    int64_t before = -1, done = 0;
-    options.progress = [&](int64_t tokens) {
-      if (before < 0) before = tokens;
-      done = tokens;
+    int64_t before = -1, in_file = -1;
+    options.progress = [&](int64_t tokens, int64_t finished) {
+      if (before < 0) before = in_file = finished;
       const double s = time_.seconds() - start;
       const double part = options.seconds > 0 ? s / options.seconds : 0;
       const double of_all = static_cast<double>(tokens) / static_cast<double>(flags_.self_generate);
       bar.update(static_cast<size_t>(std::min(1.0, std::max(part, of_all)) * kSteps),
                  static_cast<size_t>(kSteps),
                  format("%.0f tok/s", static_cast<double>(tokens - before) / s));
-      keep_time(folder);
+      if (std::exchange(in_file, finished) < finished) keep_time(folder);  // a kill costs the rest
     };
     texts_ = self_generate(model_.backend(), model_.tokenizer(), chat_template_, order_, options);
     check_interrupt(kInterrupted);

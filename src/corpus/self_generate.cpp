@@ -323,6 +323,7 @@ class Writer {
   std::vector<TrainingText> run(WantedReplies& wanted) {
     backend_.truncate(0);  // Session expects K/V that it wrote itself
     tree_.set_costs(measure_row_costs(backend_));
+    tell(done_);
     const Sequences* sequences = backend_.sequences();
     sequences && sequences->n_sequences() > 1 ? side_by_side(wanted) : in_turn(wanted);
     return std::move(out_);
@@ -369,7 +370,8 @@ class Writer {
   }
 
   void tell(int64_t tokens) const {
-    if (options_.progress) options_.progress(std::min(tokens, std::max(done_, options_.tokens)));
+    if (!options_.progress) return;
+    options_.progress(std::min(tokens, std::max(done_, options_.tokens)), done_);
   }
 
   void in_turn(WantedReplies& wanted) {

@@ -37,7 +37,9 @@ struct SelfGenerateOptions {
   // Where the states of replies go as they are written, in the order of the texts; none where an
   // earlier run wrote some. It ends the writing where it is full.
   WrittenStates* states = nullptr;
-  std::function<void(int64_t done)> progress;  // tokens so far, those of unfinished replies too
+  // Tokens so far, those of unfinished replies too, and those of replies that are in the file; also
+  // called before anything is written.
+  std::function<void(int64_t done, int64_t in_file)> progress;
   const std::atomic<bool>* abort = nullptr;
 };
 

@@ -175,8 +175,8 @@ std::string IdleLearner::status() const {
   return line;
 }
 
-// train-heads says in its folder how long it has run, at least every half minute. It is read
-// without the lock: who presses a key does not wait for a disk.
+// train-heads says in its folder how long it has run: at least every half minute, but for replies
+// that take longer. It is read without the lock: who presses a key does not wait for a disk.
 std::optional<double> IdleLearner::share() const {
   double round_seconds = 0;
   {

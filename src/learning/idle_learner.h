@@ -3,7 +3,8 @@
 // of it against what drafts now. That process is stopped as soon as there is other work and goes on
 // when there was none for a while, so that nothing here ever waits for it; a second copy of the
 // weights is what it costs. Each round keeps what earlier ones wrote and takes longer; what was
-// faster by the clock is kept, else nothing changes. A kill loses what the newest half minute did.
+// faster by the clock is kept, else nothing changes. A kill loses what the newest half minute did,
+// and replies and hidden states that were not on the disk yet.
 #pragma once
 
 #include <chrono>

@@ -186,6 +186,20 @@ class GoingOn(TrainHeads):
             pipe.close()
         self.assertEqual(os.listdir(self.folder), [])
 
+    def test_time_of_which_a_kill_leaves_no_reply_does_not_count(self):
+        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), "--minutes",
+                        "1", "--no-tune", "-t", "1")
+        for _ in range(24):  # slowed down: seven seconds, a tenth of one at work
+            time.sleep(0.004)
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.communicate()
+        header = 16  # of a file without texts
+        self.assertEqual(len(self.read("heads.gguf.training/texts.bin")), header)
+        self.assertFalse(os.path.exists(self.path("heads.gguf.training/seconds.txt")))
+
     def test_minutes_are_filled_and_gone_on_with(self):
         flags = ("--minutes", "0.15", "--no-tune", "-c", "64")
         start_time = time.monotonic()

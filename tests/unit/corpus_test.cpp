@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -544,12 +545,47 @@ TEST_CASE(
 
     std::atomic<bool> abort{false};
     options.abort = &abort;
-    options.progress = [&](int64_t done) { abort = done > 30; };
+    options.progress = [&](int64_t done, int64_t) { abort = done > 30; };
     const auto some = generate(n);
     CHECK(some.size() < 20);
     for (size_t i = 0; i < some.size(); ++i) CHECK(some[i].tokens == all[i].tokens);
     options.abort = nullptr;
     options.progress = nullptr;
+  }
+}
+
+TEST_CASE("self-generate: what is told to be in the file is what a kill leaves there") {
+  const test::TinyModel model(writing_spec());
+  const auto tokenizer = Tokenizer::from_gguf(model.gguf);
+  const CorpusText prompt{.messages = {}, .text = "abc"};
+  const std::vector<const CorpusText*> texts(20, &prompt);
+  for (const int n : {1, 16}) {
+    CAPTURE(n);
+    const TempDir dir;
+    CpuOptions cpu;
+    cpu.n_threads = 1;
+    cpu.n_sequences = n;
+    const auto backend = make_cpu_backend(model.config, model.weights, cpu);
+    SelfGenerateOptions options;
+    options.tokens = 1000;
+    options.max_reply = 12;
+    options.ends_reply = [](int32_t) { return false; };
+    options.file = dir / "texts.bin";
+    uintmax_t size = 0;
+    int64_t kept = -1;
+    int calls = 0, grown = 0;
+    options.progress = [&](int64_t done, int64_t in_file) {
+      const uintmax_t before = std::exchange(size, std::filesystem::file_size(options.file));
+      CHECK((size > before) == (in_file > std::exchange(kept, in_file)));
+      CHECK(in_file <= done);
+      ++calls;
+      grown += size > before;
+    };
+    const auto all = self_generate(*backend, *tokenizer, nullptr, texts, options);
+    CHECK(all.size() == 20);
+    CHECK(kept == learnt_tokens(all));
+    CHECK(grown > 2);
+    if (n > 1) CHECK(calls > 2 * grown);  // most passes end no reply
   }
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("states of a run that was interrupted are taken up, the rest is looked
       std::filesystem::remove(rig.options.file);
       std::atomic<bool> abort{false};
       rig.options.abort = &abort;
-      rig.options.progress = [&](int64_t done) { abort = done >= after; };
+      rig.options.progress = [&](int64_t done, int64_t) { abort = done >= after; };
       {
         FeatureStore begun = rig.store(dir);
         WrittenStates states(begun, *backend, rig.norm(), holds_out);
