@@ -341,6 +341,7 @@ class Training {
     };
     texts_ = self_generate(model_.backend(), model_.tokenizer(), chat_template_, order_, options);
     check_interrupt(kInterrupted);
+    if (whole && texts_.size() > *whole) texts_.resize(*whole);  // others have added theirs
     if (whole && *whole != texts_.size()) {
       throw Error(ErrorCode::kFormat,
                   format("%s: expected %zu texts, found %zu: fresh=on starts over",

@@ -396,8 +396,7 @@ bool Trainer::train() {
     double loss = 0;
     for (const double of_head : losses) loss += of_head / static_cast<double>(heads_.size());
     if (!std::isfinite(loss)) {
-      throw Error(
-          ErrorCode::kUsage,
+      throw Diverged(
           format("learning_rate=%g: the training diverged after %lld steps, its loss is no number: "
                  "expected a smaller one",
                  rate_, static_cast<long long>(state_.step)));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "corpus/features.h"
+#include "error.h"
 #include "model/exit_heads.h"
 #include "train/calibration.h"
 
@@ -115,6 +116,12 @@ struct FeatureSource {
 };
 FeatureSource feature_source(const FeatureStore& store);  // which must outlive it
 
+// Steps were so large that the loss became no number.
+class Diverged : public Error {
+ public:
+  explicit Diverged(const std::string& message) : Error(ErrorCode::kUsage, message) {}
+};
+
 // Heads of all kinds but draft layers learn first, and of `seconds` for a third where there are
 // both; layers learn on the CPU alone, and see the rows of prompts.
 // `lm_head` (vocab_size, dim) as floats. Heads of all kinds are validated on the same last rows:
@@ -127,7 +134,7 @@ FeatureSource feature_source(const FeatureStore& store);  // which must outlive 
 // `seconds` limits it). The checkpoint stays when training is over: it goes with the features. One
 // that cannot be written is a warning, told once. Bytes made on a device are those of its kind;
 // what one kind began the other may go on with. Throws Error(kUsage) for options or rows that
-// leave nothing to train, Error(kFormat) for features that are no numbers.
+// leave nothing to train, Error(kFormat) for features that are no numbers, Diverged.
 TrainedHeads train_heads(const FeatureSource& features, std::span<const float> lm_head,
                          std::span<const int32_t> shortlist, const HeadsBase& base,
                          const TrainOptions& options,

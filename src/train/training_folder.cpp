@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "error.h"
+#include "train/head_trainer.h"
 
 namespace specbound {
 namespace {
@@ -113,6 +114,8 @@ void write_manifest(const std::string& folder, const TrainingFolder::MadeWith& m
 bool may_go_on_later() {
   try {
     throw;
+  } catch (const Diverged&) {
+    return true;
   } catch (const Error& e) {
     return e.code() == ErrorCode::kDevice || e.code() == ErrorCode::kLimit ||
            e.code() == ErrorCode::kFile;

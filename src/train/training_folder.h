@@ -13,7 +13,7 @@
 namespace specbound {
 
 // Whether what ends a training need not end the same one later: Ctrl-C, no memory, a full disk, a
-// lost GPU. To be asked while that is handled.
+// lost GPU, a learning rate that is given anew each time. To be asked while that is handled.
 bool may_go_on_later();
 
 class TrainingFolder {

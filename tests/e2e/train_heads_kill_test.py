@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""specbound train-heads that is killed, ended by Ctrl-C or by a full disk, and goes on."""
+"""specbound train-heads that a kill, Ctrl-C, a full disk or too large steps end, and goes on."""
 import json
 import os
 import re
@@ -96,6 +96,39 @@ class GoingOn(TrainHeads):
             self.assertIn(b"--kv int8, there: none", other.stderr)
             resumed = self.train(*flags, "--resume")
             self.assertIn(b"going on with the training", resumed.stderr)
+        self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
+
+    def test_a_training_goes_on_with_its_own_texts_of_a_shared_file(self):
+        built_in = ("--layers", "0-2", "--shortlist", "64", "--self-generate")  # requests
+        flags = (*built_in, "1500", "--epochs", "20", "--no-tune")
+        self.train(*flags, "--texts", self.path("own.bin"), out="want.gguf")
+        shared = ("--texts", self.path("shared.bin"))
+        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags,
+                        *shared)
+        while not os.path.exists(self.path("heads.gguf.training/texts.whole")):
+            self.assertIsNone(process.poll())
+            time.sleep(0.002)
+        process.kill()
+        process.communicate()
+        written = self.read("shared.bin")
+        self.assertEqual(written, self.read("own.bin"))
+        self.train(*built_in, "3000", "--quick", *shared, out="other.gguf")
+        self.assertGreater(len(self.read("shared.bin")), len(written))
+        again = self.train(*flags, *shared)
+        self.assertIn(b"going on with the training", again.stderr)
+        self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
+
+    def test_a_training_that_diverged_goes_on_with_smaller_steps(self):
+        flags = (*self.small(), "--unroll", "8", "--self-generate", "1500", "--epochs", "20",
+                 "--no-tune")
+        self.train(*flags, out="want.gguf")
+        process = specbound("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags,
+                            "--lr", "10")
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn(b"--lr 10: the training diverged", process.stderr)
+        self.assertIn(b"the same command goes on from there", process.stderr)
+        again = self.train(*flags, "--resume")
+        self.assertIn(b"going on with the training", again.stderr)
         self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
 
     def test_ctrl_c_keeps_what_there_is_for_the_same_command(self):
