@@ -126,7 +126,7 @@ bool may_go_on_later() {
 
 TrainingFolder::TrainingFolder(std::string path) : path_(std::move(path)) {
   std::error_code error;
-  fs::create_directories(path_, error);
+  made_ = fs::create_directories(path_, error);
   lock_ = Descriptor(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock_) {
     const std::string why = error ? error.message() : std::strerror(errno);
@@ -143,7 +143,7 @@ TrainingFolder::TrainingFolder(std::string path) : path_(std::move(path)) {
 
 TrainingFolder::~TrainingFolder() {
   if (begun_ && !keep_) remove_files();
-  rmdir(path_.c_str());  // only when empty
+  if (begun_ || made_) rmdir(path_.c_str());  // only when empty
 }
 
 void TrainingFolder::remove_files() const {

@@ -29,8 +29,8 @@ class TrainingFolder {
   // Makes the folder and locks it. Throws Error(kFile) when it cannot be had, or when another run
   // is at work in it.
   explicit TrainingFolder(std::string path);
-  // Removes what this run may have put there, and the folder if nothing else is in it; nothing
-  // before begin() has returned.
+  // Removes what this run may have put there, and the folder if nothing else is in it; before
+  // begin() has returned only one that was made.
   ~TrainingFolder();
   TrainingFolder(const TrainingFolder&) = delete;
   TrainingFolder& operator=(const TrainingFolder&) = delete;
@@ -57,7 +57,7 @@ class TrainingFolder {
 
   std::string path_;
   Descriptor lock_;
-  bool begun_ = false, keep_ = false;
+  bool made_ = false, begun_ = false, keep_ = false;
 };
 
 }  // namespace specbound

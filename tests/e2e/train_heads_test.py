@@ -381,6 +381,10 @@ class Refusals(TrainHeads):
                         says=b"give another --features-dir")
         with open(mine, "rb") as file:
             self.assertEqual(file.read(), b"{}")
+        os.remove(mine)
+        self.refuse(*self.small(), "--features-dir", self.path("work"), "--resume", status=2,
+                    says=b"found none")
+        self.assertEqual(os.listdir(self.path("work")), [])
 
     def test_a_model_is_never_written_over(self):
         with open(STORIES, "rb") as file:

@@ -369,6 +369,10 @@ TEST_CASE("training folder: one run at a time, the same options, nothing left") 
       expect_error(ErrorCode::kUsage, [&] { TrainingFolder(path).begin(one, Begin::kResume); }),
       {"--resume"});
   CHECK_FALSE(fs::exists(path));
+  // Nor is a folder that was there removed where no training begins in it.
+  fs::create_directory(path);
+  expect_error(ErrorCode::kUsage, [&] { TrainingFolder(path).begin(one, Begin::kResume); });
+  CHECK(fs::exists(path));
 }
 
 TEST_CASE("matrix floats: every type that a model's output has") {
