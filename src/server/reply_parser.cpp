@@ -295,7 +295,7 @@ void ReplyParser::take_head(char c) {
       in_value_ = false;
       state_ = State::kTags;
     } else if (!kTag.starts_with(tag) || head_.size() > kMaxHead) {
-      give_up();
+      give_up_before(head_.size());
     }
     return;
   }
@@ -312,6 +312,7 @@ void ReplyParser::take_head(char c) {
   }
   raw_ += c;
   head_ += c;
+  if (named && head_.ends_with(format.call_open)) give_up_before(format.call_open.size());
 }
 
 void ReplyParser::begin_json(char c, CallText call, bool fenced) {
@@ -356,8 +357,8 @@ bool ReplyParser::stream_arguments(char c) {
 
 void ReplyParser::take_json(char c) {
   if (!end_.fits(c) && !streamed_) {
-    give_up();
-    return take(c);  // it may begin the mark of another call
+    give_up_before(body_.ends_with('[') ? 1 : 0);  // which Mistral's mark begins with
+    return take(c);                                // another call's may begin here
   }
   const bool over = end_.take(c);
   const bool streams = options_.held && stream_arguments(c);
@@ -397,6 +398,8 @@ void ReplyParser::take_tags(char c) {
   const std::string_view behind = options_.format.call_close;
   const bool unended = !pairs && !behind.empty() && body_.ends_with(behind);
   if (unended && !in_value_) return give_up();
+  const std::string_view open = options_.format.call_open;
+  if (!in_value_ && body_.ends_with(open)) return give_up_before(open.size());
   const Tags tags = tags_of(options_.format);
   if (!in_value_) {
     in_value_ = c == tags.open.back() && body_.ends_with(tags.open);
@@ -478,6 +481,13 @@ void ReplyParser::give_up() {
   begins_ = blanks_go_ = false;
   out_.text += std::exchange(raw_, {});
   body_.clear();
+}
+
+void ReplyParser::give_up_before(size_t n) {
+  const std::string rest = raw_.substr(raw_.size() - n);
+  raw_.resize(raw_.size() - n);
+  give_up();
+  for (const char each : rest) take(each);
 }
 
 }  // namespace specbound::server

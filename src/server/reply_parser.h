@@ -79,8 +79,9 @@ class ReplyParser {
   void go_behind_message();
   void end_message();
   void go_back(const std::string& bytes);
-  void show_message();  // its head is text, and so is what ends it
-  void give_up();       // no call: its bytes are text
+  void show_message();            // its head is text, and so is what ends it
+  void give_up();                 // no call: its bytes are text
+  void give_up_before(size_t n);  // the same, but its last `n` bytes may begin the mark of another
   bool reads_calls() const {
     const bool here = !options_.at_front || begins_ || n_calls_ > 0;
     return here && !options_.tools.empty() && (options_.several || n_calls_ == 0);

@@ -132,7 +132,9 @@ TEST_CASE("calls: those of GLM, with values as their tools have them") {
   CHECK(parsed(style, "<tool_call>clock</tool_call>\n<tool_call>clock\n</tool_call>") ==
         "||clock({})clock({})");
   CHECK(parsed(style, "Hm.\n<tool_call>clock\n</tool_call>") == "|Hm.\n|clock({})");
-  CHECK(parsed(style, "<tool_call><tool_call>clock</tool_call>") == "|<tool_call>|clock({})");
+  for (const std::string broken : {"<tool_call>", "<tool_call>f\n", "<tool_call>f<arg_key>a"}) {
+    CHECK(parsed(style, broken + "<tool_call>clock</tool_call>") == "|" + broken + "|clock({})");
+  }
   for (const char* text :
        {"<tool_call>", "<tool_call>clock", "<tool_call>clock\n", "<tool_call>a b\n</tool_call>",
         "<tool_call>\n</tool_call>", "<tool_call>clock\n<arg_key>a</arg_key></tool_call>",

@@ -101,9 +101,13 @@ TEST_CASE("reply parser: what is no call is text, byte for byte") {
       "<tool_call>{\"name\": \"x\", \"arguments\": {\"a\": \"b}}\n</tool_call>\n";
   CHECK(parsed(style, quote + R"(<tool_call>{"name": "clock"}</tool_call>)") ==
         "|" + quote + "|clock({})");
-  const std::string tags = "<tool_call>\n<function=clock>\n</tool_call>\n";
-  CHECK(parsed(options(kXml), tags + "<tool_call>\n<function=clock>\n</function>\n</tool_call>") ==
+  const std::string begun = "<tool_call>\n<function=f>\n";
+  for (const std::string& tags : {begun + "</tool_call>\n", begun, begun + "<param",
+                                  std::string("<tool_call>"), std::string("<tool_call>\n<fun")}) {
+    CHECK(
+        parsed(options(kXml), tags + "<tool_call>\n<function=clock>\n</function>\n</tool_call>") ==
         "|" + tags + "|clock({})");
+  }
   check_is_text(options(kLlama), "{x: 1} <|python_tag|>");
   // Without tools nothing is.
   check_is_text(options(kHermes, false), R"(<tool_call>{"name": "clock"}</tool_call>)");
@@ -154,6 +158,11 @@ TEST_CASE("reply parser: calls of Mistral, in a list or by name") {
     check_is_text(style, text);
   }
   check_is_text(style, "[TOOL_CALLS]" + std::string(400, 'x') + "[ARGS]{}");
+  for (const std::string broken :
+       {"[TOOL_CALLS]", "[TOOL_CALLS]clock",
+        "[TOOL_CALLS]clock[ARGS]{\"a\": ", "[TOOL_CALLS][{\"name\": \"x\", \"arguments\": {}}, "}) {
+    CHECK(parsed(style, broken + "[TOOL_CALLS]clock[ARGS]{}") == "|" + broken + "|clock({})");
+  }
 }
 
 TEST_CASE("reply parser: calls of DeepSeek, fenced or not") {
@@ -170,6 +179,8 @@ TEST_CASE("reply parser: calls of DeepSeek, fenced or not") {
   CHECK(parsed(style, "Look:" + calls(fenced + "\n" + fenced)) ==
         "|Look:|get_weather(" + kOslo + ")get_weather(" + kOslo + ")");
   CHECK(parsed(style, calls(bare + bare) + "\n") == "||clock({})clock({})");
+  CHECK(parsed(style, std::string(kDeepSeek) + "<｜tool▁call▁begin｜>x" + calls(bare)) ==
+        "|" + std::string(kDeepSeek) + "<｜tool▁call▁begin｜>x|clock({})");
   for (const std::string& text :
        {calls(""), calls(call("clock{}")), calls(call("<｜tool▁sep｜>{}")),
         calls(call("function<｜tool▁sep｜>clock {}")), calls("{}"),
