@@ -61,6 +61,7 @@ using Keyword = ChatValue::Dict::value_type;
 std::string schema_of_arguments(const Fields& function, const ChatValue& ordered) {
   const Json& parameters = *function.find("parameters");
   ChatValue::Dict schema = *ordered.dict();
+  std::erase_if(schema, [](const Keyword& keyword) { return keyword.first == "nullable"; });
   const auto is_other = [](const ChatValue& branch) {
     const ChatValue* type = branch.find("type");
     return type && type->text() && *type->text() != "object";

@@ -156,6 +156,7 @@ TEST_CASE("server request tools: arguments are an object, whatever the schema sa
         .parameters;
   };
   CHECK(schema("{}") == R"({"type":"object"})");
+  CHECK(schema(R"({"type": "object", "nullable": true})") == R"({"type":"object"})");
   CHECK(schema(R"({"$schema": "s", "properties": {}})") ==
         R"({"type":"object","$schema":"s","properties":{}})");
   CHECK(schema(R"({"properties": {}, "type": ["object", "null"]})") ==
