@@ -1,15 +1,14 @@
 #include "grammar/json_schema.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
-#include <limits>
 #include <map>
 #include <utility>
 
 #include "error.h"
 #include "grammar/json_pattern.h"
 #include "grammar/json_values.h"
+#include "grammar/schema_bounds.h"
 #include "grammar/schema_merge.h"
 #include "json/json_reader.h"
 #include "text/utf8.h"
@@ -21,7 +20,6 @@ using Id = GrammarRules::Id;
 
 constexpr int kMaxNested = 200;                 // schemas within each other, merged ones counted
 constexpr int kMaxSchemas = 50'000;             // looked at, likewise
-constexpr int kMaxCount = 100'000;              // of minLength and the like
 constexpr size_t kMaxReference = 1024;          // bytes
 constexpr size_t kMaxOneOf = 256;               // parts, for each is held against each
 constexpr size_t kMaxListed = size_t{1} << 20;  // bytes of merged schemas that are kept
@@ -247,29 +245,6 @@ class SchemaReader {
     return type == "boolean" ? values_.boolean() : values_.null();
   }
 
-  std::optional<int> count(const Schema& schema, const char* keyword,
-                           const std::string& place) const {
-    const auto at = schema.find(keyword);
-    if (at == schema.end()) return std::nullopt;
-    const std::optional<int64_t> number = whole_number(nlohmann::json(*at));
-    if (!number || *number < 0 || *number > kMaxCount) {
-      refuse(number && *number > kMaxCount ? Code::kLimit : Code::kUsage, place, keyword,
-             format("a whole number from 0 to %d", kMaxCount), found_text(*at));
-    }
-    return static_cast<int>(*number);
-  }
-  // Least and most, where `least` <= `most`.
-  std::pair<int, int> counts(const Schema& schema, const char* least, const char* most,
-                             const std::string& place) const {
-    const int low = count(schema, least, place).value_or(0);
-    const int high = count(schema, most, place).value_or(GrammarRules::kUnbounded);
-    if (high != GrammarRules::kUnbounded && high < low) {
-      refuse(Code::kUsage, place, most, format("%d or more, as %s says", low, least),
-             std::to_string(high));
-    }
-    return {low, high};
-  }
-
   // ---- texts ----
 
   Id string(const Schema& schema, const std::string& place) {
@@ -288,7 +263,7 @@ class SchemaReader {
       return values_.quoted(keyword[0] == 'p' ? pattern(text, place) : known_format(text, place));
     }
     if (!counted) return values_.string();
-    const auto [least, most] = counts(schema, "minLength", "maxLength", place);
+    const auto [least, most] = length_bounds(schema, "minLength", "maxLength", place);
     return values_.string(least, most);
   }
 
@@ -310,73 +285,16 @@ class SchemaReader {
 
   // ---- numbers ----
 
-  // A bound as a double; nullopt: none.
-  std::optional<double> bound(const Schema& schema, const char* keyword,
-                              const std::string& place) const {
-    const auto at = schema.find(keyword);
-    if (at == schema.end()) return std::nullopt;
-    if (!at->is_number()) refuse(Code::kUsage, place, keyword, "a number", found_text(*at));
-    const double number = at->get<double>();
-    if (!(std::fabs(number) <= static_cast<double>(JsonValues::kMaxBound))) {
-      refuse(Code::kLimit, place, keyword, "a bound within 2^53 of 0", found_text(*at));
-    }
-    return number;
-  }
-
-  [[noreturn]] void empty_range(const std::string& place) const {
-    refuse(Code::kUsage, place, "minimum", "bounds that some number lies between", "none");
-  }
-
   Id integer(const Schema& schema, const std::string& place) {
-    const auto low = bound(schema, "minimum", place), high = bound(schema, "maximum", place);
-    const auto above = bound(schema, "exclusiveMinimum", place),
-               below = bound(schema, "exclusiveMaximum", place);
-    if (!low && !high && !above && !below) return values_.integer();
-    constexpr int64_t kFar = 2 * JsonValues::kMaxBound;  // 16 digits
-    int64_t least = -kFar / 2, most = kFar / 2;
-    if (low) least = std::max(least, static_cast<int64_t>(std::ceil(*low)));
-    if (above) least = std::max(least, static_cast<int64_t>(std::floor(*above)) + 1);
-    if (high) most = std::min(most, static_cast<int64_t>(std::floor(*high)));
-    if (below) most = std::min(most, static_cast<int64_t>(std::ceil(*below)) - 1);
-    if (least > most) empty_range(place);
-    return values_.integer(least, most);
+    const auto bounds = integer_bounds(schema, place);
+    return bounds ? values_.integer(bounds->first, bounds->second) : values_.integer();
   }
 
   Id number(const Schema& schema, const std::string& place) {
-    JsonValues::Bounds bounds;
-    bool bounded = false;
-    const auto take = [&](const char* keyword, bool open, bool is_low) {
-      const auto at = bound(schema, keyword, place);
-      if (!at) return;
-      bounded = true;
-      if (std::floor(*at) != *at) {
-        refuse(Code::kUnsupported, place, keyword, "a whole number, even for a number",
-               found_text(schema[keyword]));
-      }
-      if (open && std::fabs(*at) > static_cast<double>(JsonValues::kMaxOpenBound)) {
-        refuse(
-            Code::kUnsupported, place, keyword,
-            format("a bound within %lld of 0", static_cast<long long>(JsonValues::kMaxOpenBound)),
-            found_text(schema[keyword]));
-      }
-      const auto value = static_cast<int64_t>(*at);
-      std::optional<int64_t>& side = is_low ? bounds.low : bounds.high;
-      bool& without = is_low ? bounds.without_low : bounds.without_high;
-      const bool tighter = !side || (is_low ? value > *side : value < *side);
-      if (tighter) {
-        side = value;
-        without = open;
-      } else if (value == *side) {
-        without = without || open;
-      }
-    };
-    take("minimum", false, true);
-    take("exclusiveMinimum", true, true);
-    take("maximum", false, false);
-    take("exclusiveMaximum", true, false);
-    if (!bounded) return values_.number();
-    const std::optional<Id> id = values_.number(bounds);
-    if (!id) empty_range(place);
+    const std::optional<JsonValues::Bounds> bounds = number_bounds(schema, place);
+    if (!bounds) return values_.number();
+    const std::optional<Id> id = values_.number(*bounds);
+    if (!id) refuse_empty_range(place);
     return *id;
   }
 
@@ -397,7 +315,7 @@ class SchemaReader {
     if (items != schema.end() && items->is_array()) {
       refuse(Code::kUnsupported, place, "items", "one schema (prefixItems takes a list)", "a list");
     }
-    auto [least, most] = counts(schema, "minItems", "maxItems", place);
+    auto [least, most] = length_bounds(schema, "minItems", "maxItems", place);
     const int n_first = static_cast<int>(first.size());
     // Where a list is given and nothing behind it, more items come only where they must.
     const bool closed = (items != schema.end() && *items == false) ||

@@ -125,6 +125,12 @@ TEST_CASE("schemas: what is not followed is an error that names keyword and plac
   check_refused(R"({"pattern": "^a$", "maxLength": 3})", kUnsupported, {"pattern", "length"});
   check_refused(R"({"type": "number", "minimum": 0.5})", kUnsupported, {"minimum", "whole"});
   check_refused(R"({"type": "integer", "minimum": 3, "maximum": 2})", kUsage, {"bounds"});
+  for (const char* bound : {"9007199254740993", "-9007199254740993", "18446744073709551615"}) {
+    for (const char* keyword : {"minimum", "exclusiveMaximum"}) {
+      check_refused(format(R"({"type": "integer", "%s": %s})", keyword, bound), kLimit,
+                    {keyword, "2^53"});
+    }
+  }
   check_refused(R"({"minLength": 3, "maxLength": 2})", kUsage, {"maxLength", "minLength"});
   check_refused(R"({"minLength": -1})", kUsage, {"minLength"});
   check_refused(R"({"maxLength": 1e9})", kLimit, {"maxLength"});
