@@ -1,6 +1,7 @@
 #include "grammar/schema_merge.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -144,20 +145,36 @@ bool refers(const Schema& schema) {
   return schema.is_structured() && std::ranges::any_of(schema, refers);
 }
 
+// A fragment of a URI as what it stands for; what is no %XX stays.
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view digits = text.substr(i + 1, 2);
+    const char* const end = digits.data() + digits.size();
+    uint8_t byte = 0;
+    const bool coded = text[i] == '%' && digits.size() == 2 &&
+                       std::from_chars(digits.data(), end, byte, 16).ptr == end;
+    out += coded ? static_cast<char>(byte) : text[i];
+    if (coded) i += 2;
+  }
+  return out;
+}
+
 const Schema& place_of(const Schema& root, const std::string& reference, const std::string& place) {
   const auto refuse = [&] {
     refuse_schema(ErrorCode::kUnsupported, place, "$ref", "a place in the schema, as #/$defs/NAME",
                   '"' + printable(reference) + '"');
   };
   if (!reference.starts_with('#')) refuse();
+  const std::string pointer = percent_decoded(std::string_view(reference).substr(1));
   const Schema* at = &root;
-  for (size_t begin = 1; begin < reference.size();) {
-    if (reference[begin] != '/') refuse();
-    const size_t end = std::min(reference.find('/', begin + 1), reference.size());
+  for (size_t begin = 0; begin < pointer.size();) {
+    if (pointer[begin] != '/') refuse();
+    const size_t end = std::min(pointer.find('/', begin + 1), pointer.size());
     std::string key;
     for (size_t i = begin + 1; i < end; ++i) {
-      const bool escaped = reference[i] == '~' && i + 1 < end;
-      key += !escaped ? reference[i] : reference[++i] == '1' ? '/' : '~';
+      const bool escaped = pointer[i] == '~' && i + 1 < end;
+      key += !escaped ? pointer[i] : pointer[++i] == '1' ? '/' : '~';
     }
     begin = end;
     if (const auto found = at->find(key); found != at->end()) {

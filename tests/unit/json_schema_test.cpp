@@ -179,6 +179,19 @@ TEST_CASE("schemas: a name of the whole, or of a place in it, changes nothing") 
   CHECK_FALSE(takes(named, R"({"$id":"a"})"));
 }
 
+TEST_CASE("schemas: what is referred to may be coded as a URI has it") {
+  const std::string schema = R"({"definitions": {"A<b~/é>": {"const": 1}, "100%": {"const": 2},
+      "%zz": {"const": 3}}, "$ref": "#/definitions/)";
+  for (const auto& [reference, text] :
+       {std::pair("A%3Cb~0~1%c3%A9%3E", "1"), std::pair("A<b~0~1é>", "1"), std::pair("100%", "2"),
+        std::pair("100%25", "2"), std::pair("%zz", "3"), std::pair("%25zz", "3")}) {
+    CAPTURE(reference);
+    CHECK(takes(schema + reference + "\"}", text));
+  }
+  check_refused(schema + "A%3C\"}", ErrorCode::kUnsupported, {"$ref", "A%3C"});
+  CHECK(takes(R"({"$defs": {"a": {"const": 1}}, "$ref": "#%2F%24defs/a"})", "1"));
+}
+
 TEST_CASE("schemas: what tells the parts of oneOf apart may lie behind references") {
   const std::string first = R"({"$defs": {"t": {"$ref": "#/$defs/a"}, "a": {"const": "a"}},
       "oneOf": [{"type": "object", "properties": {"k": {"$ref": "#/$defs/t"}})";
