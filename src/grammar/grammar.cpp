@@ -51,7 +51,7 @@ class PartRules {
   using Kind = GrammarPart::Kind;
 
   Id part(const GrammarPart& part) {
-    const bool is_schema = part.kind == Kind::kSchema || part.kind == Kind::kInTags;
+    const bool is_schema = part.kind == Kind::kSchema || part.kind == Kind::kArguments;
     check_size(part.text, is_schema ? "json_schema" : "literal");
     source_ += format("%d:%zu ", static_cast<int>(part.kind), part.text.size()) + part.text;
     for (const std::string& text : part.texts) {
@@ -64,9 +64,10 @@ class PartRules {
       case Kind::kPlain:
         return rules_.literal(part.text);
       case Kind::kSchema:
-        return schema(part.text, json_);
-      case Kind::kInTags:
-        return schema(part.text, tagged_json_);
+        return schema(part.text);
+      case Kind::kValue:
+        SB_CHECK(properties_ != nullptr);
+        return (*properties_)(part.text);
       case Kind::kUntil:
         return rules_.until(part.texts);
       case Kind::kWithout:
@@ -77,6 +78,9 @@ class PartRules {
           these.push_back({static_cast<uint8_t>(c), static_cast<uint8_t>(c)});
         return rules_.characters(all_but(std::move(these)), true);
       }
+      case Kind::kArguments:
+        properties_ = properties_of(part.text);
+        break;
       case Kind::kOneOf:
       case Kind::kSeveral:
         break;
@@ -85,27 +89,35 @@ class PartRules {
     ++depth_;
     const Id one = choice(part.choices);
     --depth_;
+    if (part.kind == Kind::kArguments) properties_ = nullptr;
     source_ += ')';
-    if (part.kind == Kind::kOneOf) return one;
-    return rules_.repeat(one, 0, part.most);
+    return part.kind == Kind::kSeveral ? rules_.repeat(one, 0, part.most) : one;
   }
 
   // Within choices the same schema may stand in several places: it is one rule.
-  Id schema(const std::string& text, JsonRules& json) {
-    if (depth_ == 0) return json.schema(text);
-    const auto [at, fresh] = shared_.try_emplace({&json, text}, 0);
+  Id schema(const std::string& text) {
+    if (depth_ == 0) return json_.schema(text);
+    const auto [at, fresh] = shared_.try_emplace(text, 0);
     if (fresh) {
       at->second = rules_.declare("schema");
-      rules_.define(at->second, json.schema(text));
+      rules_.define(at->second, json_.schema(text));
     }
     return rules_.rule(at->second);
+  }
+
+  const JsonRules::Properties* properties_of(const std::string& text) {
+    const auto [at, fresh] = arguments_.try_emplace(text);
+    if (fresh) at->second = tagged_json_.properties(text);
+    return &at->second;
   }
 
   GrammarRules& rules_;
   JsonRules json_, tagged_json_;
   std::string source_;
   int depth_ = 0;
-  std::map<std::pair<const JsonRules*, std::string>, int> shared_;  // rules by their schema
+  std::map<std::string, int> shared_;                       // rules by their schema
+  std::map<std::string, JsonRules::Properties> arguments_;  // likewise
+  const JsonRules::Properties* properties_ = nullptr;       // of the schema that values follow
 };
 
 }  // namespace

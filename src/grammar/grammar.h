@@ -18,15 +18,16 @@ namespace specbound {
 // A stretch of a text that is known but for its values.
 struct GrammarPart {
   enum class Kind {
-    kLiteral,  // this text; where it spells a control token of the vocabulary, that token too
-    kPlain,    // this text, for which no control token stands
-    kSchema,   // JSON that this schema allows
-    kInTags,   // the same with \u003c for each `<`: what ends it may begin so
-    kUntil,    // whatever comes before the first place where one of these texts stands, and it
-    kWithout,  // whatever none of these texts stands in; without any: anything
-    kNoneOf,   // one character that is none of these, which are ASCII
-    kOneOf,    // one of `choices`, each part by part
-    kSeveral,  // none or more of them, at most `most`
+    kLiteral,    // this text; where it spells a control token of the vocabulary, that token too
+    kPlain,      // this text, for which no control token stands
+    kSchema,     // JSON that this schema allows
+    kArguments,  // its one choice, part by part, whose values follow this schema of an object
+    kValue,      // JSON that it allows for this property; `<`, which may end it, as \u003c
+    kUntil,      // whatever comes before the first place where one of these texts stands, and it
+    kWithout,    // whatever none of these texts stands in; without any: anything
+    kNoneOf,     // one character that is none of these, which are ASCII
+    kOneOf,      // one of `choices`, each part by part
+    kSeveral,    // none or more of them, at most `most`
   };
   Kind kind = Kind::kLiteral;
   std::string text;  // of a schema: its JSON
@@ -38,7 +39,10 @@ struct GrammarPart {
   static GrammarPart literal(std::string text) { return {Kind::kLiteral, std::move(text)}; }
   static GrammarPart plain(std::string text) { return {Kind::kPlain, std::move(text)}; }
   static GrammarPart schema(std::string json) { return {Kind::kSchema, std::move(json)}; }
-  static GrammarPart in_tags(std::string json) { return {Kind::kInTags, std::move(json)}; }
+  static GrammarPart arguments(std::string json, std::vector<GrammarPart> parts) {
+    return {Kind::kArguments, std::move(json), {std::move(parts)}};
+  }
+  static GrammarPart value(std::string property) { return {Kind::kValue, std::move(property)}; }
   static GrammarPart until(std::string text) { return until_any({std::move(text)}); }
   static GrammarPart without(std::string text) { return without_any({std::move(text)}); }
   static GrammarPart until_any(std::vector<std::string> texts) {

@@ -27,17 +27,23 @@ constexpr size_t kMaxMerged = size_t{8} << 20;  // bytes of schemas that are mer
 
 class SchemaReader {
  public:
-  SchemaReader(const Schema& root, JsonValues& values)
-      : root_(root), places_(root), values_(values), rules_(values.rules()) {}
+  SchemaReader(std::string_view json, JsonValues& values)
+      : root_(parse_ordered_json(json, "json_schema",
+                                 {JsonRules::kMaxDepth, JsonRules::kMaxValues, false})),
+        places_(root_),
+        values_(values),
+        rules_(values.rules()) {}
 
   Id read() {
     const Id whole = of(root_, "#");
-    while (!open_.empty()) {
-      const auto [rule, schema, place] = open_.front();
-      open_.pop_front();
-      rules_.define(rule, of(*schema, place));
-    }
+    define_open();
     return whole;
+  }
+
+  Id property(const std::string& name) {
+    const Id value = rule_of(root_.at("properties").at(name), place_in("#/properties", name));
+    define_open();
+    return value;
   }
 
  private:
@@ -65,17 +71,28 @@ class SchemaReader {
     return to;
   }
 
-  // A rule for each place that is referred to, so that references cost nothing however often they
-  // come, and may come back to where they stand.
   Id reference(const Schema& schema, const std::string& place) {
     const std::string to = referred_by(schema, place);
-    const auto [at, fresh] = referred_.try_emplace(to, 0);
+    return rule_of(places_.referred(to, place), to);
+  }
+
+  // A rule for each place that is referred to, so that references cost nothing however often they
+  // come, and may come back to where they stand.
+  Id rule_of(const Schema& schema, const std::string& place) {
+    const auto [at, fresh] = rules_of_.try_emplace(&schema, 0);
     if (fresh) {
-      const Schema& target = places_.referred(to, place);
-      at->second = rules_.declare(to);
-      open_.push_back({at->second, &target, to});
+      at->second = rules_.declare(place);
+      open_.push_back({at->second, &schema, place});
     }
     return rules_.rule(at->second);
+  }
+
+  void define_open() {
+    while (!open_.empty()) {
+      const auto [rule, schema, place] = open_.front();
+      open_.pop_front();
+      rules_.define(rule, of(*schema, place));
+    }
   }
 
   Id of(const Schema& schema, const std::string& place) {
@@ -485,12 +502,12 @@ class SchemaReader {
     std::string place;
   };
 
-  const Schema& root_;
+  const Schema root_;
   KnownPlaces places_;  // of root_, kept_ beside it
   JsonValues& values_;
   GrammarRules& rules_;
-  std::map<std::string, int> referred_;  // rules, by what refers to them
-  std::deque<Open> open_;                // those to be defined
+  std::map<const Schema*, int> rules_of_;  // of places in root_
+  std::deque<Open> open_;                  // those to be defined
   std::deque<Schema> kept_;
   size_t kept_bytes_ = 0, merged_bytes_ = 0;
   int n_schemas_ = 0, depth_ = 0;
@@ -510,8 +527,12 @@ JsonRules::JsonRules(GrammarRules& rules, bool in_tags)
 JsonRules::~JsonRules() = default;
 
 GrammarRules::Id JsonRules::schema(std::string_view json) {
-  const Schema root = parse_ordered_json(json, "json_schema", {kMaxDepth, kMaxValues, false});
-  return SchemaReader(root, shared_->values).read();
+  return SchemaReader(json, shared_->values).read();
+}
+
+JsonRules::Properties JsonRules::properties(std::string_view json) {
+  const auto reader = std::make_shared<SchemaReader>(json, shared_->values);
+  return [reader](const std::string& name) { return reader->property(name); };
 }
 
 }  // namespace specbound

@@ -4,7 +4,9 @@
 // not followed is an error that names it and its place.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "grammar/rules.h"
@@ -22,6 +24,10 @@ class JsonRules {
 
   // A value that the schema, given as JSON, allows.
   GrammarRules::Id schema(std::string_view json);
+  // Values of the properties of the object that it describes, each by its name, which it must list.
+  // What they refer to is in the whole schema.
+  using Properties = std::function<GrammarRules::Id(const std::string& name)>;
+  Properties properties(std::string_view json);
 
  private:
   class Shared;

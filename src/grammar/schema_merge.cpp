@@ -224,16 +224,12 @@ std::string found_text(const Schema& value) {
   return json_text(nlohmann::json(value));
 }
 
-bool is_resource(const Schema& schema) {
-  const auto id = schema.find("$id");
-  return id != schema.end() && id->is_string() && !id->get<std::string>().starts_with('#') &&
-         refers(schema);
-}
-
 void check_no_resource(const Schema& schema, const std::string& place) {
-  if (!is_resource(schema)) return;
+  const auto id = schema.find("$id");
+  if (id == schema.end() || !id->is_string() || id->get<std::string>().starts_with('#')) return;
+  if (!refers(schema)) return;
   refuse_schema(ErrorCode::kUnsupported, place, "$id",
-                "it on the whole schema alone, where references begin", found_text(schema["$id"]));
+                "it on the whole schema alone, where references begin", found_text(*id));
 }
 
 std::vector<std::string> types_of(const Schema& schema, const std::string& place) {

@@ -23,10 +23,8 @@ bool says_nothing(std::string_view keyword);
 
 // A place in a schema as messages have it: "#/properties/a"; the begin of a long one.
 std::string place_in(const std::string& place, std::string_view key);
-// It has a name of its own and references in it, which begin there. A name that begins with # is of
-// a place alone.
-bool is_resource(const Schema& schema);
-// Throws Error(kUnsupported) for one, which below the whole schema is not followed.
+// Throws Error(kUnsupported) for a schema with a name of its own and references in it, which begin
+// there: below the whole schema they are not followed. A name that begins with # is of a place.
 void check_no_resource(const Schema& schema, const std::string& place);
 
 // The types a schema names: words of "null", "boolean", "integer", "number", "string", "array",

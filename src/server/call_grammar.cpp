@@ -102,7 +102,7 @@ Parts call_of(const ReplyFormat& format, const Tool& tool, const std::string& sc
       return around("{\"name\": " + name + ", \"parameters\": ", "}");
     case CallSyntax::kXml:
     case CallSyntax::kGlm:
-      return tagged_call(format.syntax, tool, schema);
+      return {tagged_call(format.syntax, tool, schema)};
     case CallSyntax::kHarmony:
       break;
   }

@@ -44,24 +44,18 @@ Part line() {
                   "them, found one that is not followed");
 }
 
-bool is_no_constraint(const std::string& key) {
-  constexpr const char* kKeys[] = {"title",    "description", "default",    "examples",
-                                   "$comment", "$schema",     "$id",        "$defs",
-                                   "readOnly", "writeOnly",   "deprecated", "definitions"};
-  return std::ranges::find(kKeys, key) != std::end(kKeys);
-}
-
 class TaggedCall {
  public:
   TaggedCall(CallSyntax syntax, const Tool& tool, const std::string& schema)
       : syntax_(syntax),
         tags_(call_tags(syntax)),
         tool_(tool),
+        json_(schema),
         schema_(parse_ordered_json(schema, "parameters",
                                    {JsonRules::kMaxDepth, JsonRules::kMaxValues, true})),
         properties_(schema_.value("properties", Ordered::object())) {}
 
-  Parts parts() {
+  Part whole() const {
     Parts parts = {Part::literal(tags_.begin), Part::plain(tool_.name),
                    Part::literal(tags_.behind_name)};
     if (syntax_ == CallSyntax::kGlm) parts.push_back(line());
@@ -79,13 +73,13 @@ class TaggedCall {
       }
     }
     if (!tags_.end.empty()) parts.push_back(Part::literal(tags_.end));
-    return parts;
+    return Part::arguments(json_, std::move(parts));
   }
 
  private:
   void check_object() const {
     for (const auto& [key, value] : schema_.items()) {
-      if (is_no_constraint(key) || key == "properties" || key == "additionalProperties") continue;
+      if (says_nothing(key) || key == "properties" || key == "additionalProperties") continue;
       if (key == "required" && value.is_array()) {
         for (const Ordered& name : value) {
           if (!name.is_string() || !properties_.contains(name.get<std::string>())) {
@@ -136,8 +130,6 @@ class TaggedCall {
     const std::string place = "#/properties/" + name;
     if (name.empty() || name.find_first_of("<>\n") != name.npos)
       refuse_value(place, "a name of signs");
-    // Its references begin in itself, not where all others do.
-    if (is_resource(property)) refuse_value(place, "$id");
     Parts parts = key(name);
     const bool is_text = std::ranges::count(tool_.text_parameters, name) > 0;
     if (is_text) {
@@ -145,7 +137,7 @@ class TaggedCall {
     } else {
       const bool lines = syntax_ == CallSyntax::kXml;
       if (lines) parts.push_back(line());
-      parts.push_back(Part::in_tags(with_definitions(property)));
+      parts.push_back(Part::value(name));
       if (lines) parts.push_back(line());
       parts.push_back(Part::literal(tags_.value_close));
     }
@@ -158,7 +150,7 @@ class TaggedCall {
     const Ordered* listed = nullptr;
     const Ordered* constant = nullptr;
     for (const auto& [key, value] : property.items()) {
-      if (is_no_constraint(key) || key == "type") continue;
+      if (says_nothing(key) || key == "type") continue;
       if (key == "enum" && value.is_array() && !value.empty()) {
         listed = &value;
       } else if (key == "const") {
@@ -184,27 +176,17 @@ class TaggedCall {
     parts.push_back(Part::one_of(std::move(texts)));
   }
 
-  // What it refers to comes with it.
-  std::string with_definitions(const Ordered& property) const {
-    if (!property.is_object()) return property.dump();
-    Ordered whole = property;
-    for (const char* key : {"$defs", "definitions"}) {
-      if (schema_.contains(key) && !whole.contains(key)) whole[key] = schema_[key];
-    }
-    return whole.dump();
-  }
-
   const CallSyntax syntax_;
   const CallTags tags_;
   const Tool& tool_;
+  const std::string& json_;
   const Ordered schema_, properties_;
 };
 
 }  // namespace
 
-std::vector<GrammarPart> tagged_call(CallSyntax syntax, const Tool& tool,
-                                     const std::string& schema) {
-  return TaggedCall(syntax, tool, schema).parts();
+GrammarPart tagged_call(CallSyntax syntax, const Tool& tool, const std::string& schema) {
+  return TaggedCall(syntax, tool, schema).whole();
 }
 
 }  // namespace specbound::server

@@ -1,9 +1,8 @@
-// Calls whose arguments stand in tags, one a value, as parts of a grammar: texts as they are, all
+// Calls whose arguments stand in tags, one a value, as a part of a grammar: texts as they are, all
 // else as JSON.
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "grammar/grammar.h"
 #include "server/chat_tools.h"
@@ -16,7 +15,6 @@ inline const std::string kAnyArguments = R"({"type":"object"})";
 
 // `syntax`: one that is_tagged(). The properties of `schema` in its order. Throws
 // Error(kUnsupported) naming the place of what values between tags cannot be held to.
-std::vector<GrammarPart> tagged_call(CallSyntax syntax, const Tool& tool,
-                                     const std::string& schema);
+GrammarPart tagged_call(CallSyntax syntax, const Tool& tool, const std::string& schema);
 
 }  // namespace specbound::server

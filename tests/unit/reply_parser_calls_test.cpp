@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "expect_error.h"
@@ -336,8 +337,9 @@ TEST_CASE("calls: one that must be keeps to the schema in each syntax, values in
   }
   ToolRequest request = asked(ToolChoice::Kind::kNamed);
   request.tools[0].parameters =
-      R"({"type": "object", "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/n"}},
-          "required": ["b"], "$defs": {"n": {"type": "integer", "minimum": 1, "maximum": 3}}})";
+      R"({"type": "object", "properties": {"a": {"type": "string", "example": "x",
+          "discriminator": {}}, "b": {"$ref": "#/$defs/n"}}, "required": ["b"],
+          "$defs": {"n": {"type": "integer", "minimum": 1, "maximum": 3}}})";
   request.tools[0].text_parameters = {"a"};
   const std::string a = "<arg_key>a</arg_key><arg_value>any {\n thing</arg_value>";
   const std::string b = "<arg_key>b</arg_key><arg_value>2</arg_value>";
@@ -353,7 +355,7 @@ TEST_CASE("calls: one that must be keeps to the schema in each syntax, values in
         R"({"type": "object", "properties": {}, "required": ["x"]})"}) {
     request.tools[0].parameters = refused;
     for (const char* jinja : {kGlm, kXml}) {
-      CHECK_THROWS_AS(call_alternatives(find_reply_format(jinja), request), Error);
+      CHECK_THROWS_AS(Held{call_alternatives(find_reply_format(jinja), request)}, Error);
     }
   }
 }
@@ -512,7 +514,34 @@ TEST_CASE("calls: what may stand between tags is what the parser reads there") {
       CHECK(parsed(held_options(jinja, request), text) ==
             "||clock({\"" + std::string(key) + "\": " + value + "})");
     }
+    // What values refer to is in the schema of them all.
+    clock.parameters = R"({"type": "object", "properties": {"name": {"type": "string"},
+        "list": {"type": "array", "items": {"$ref": "#"}},
+        "far": {"type": "array", "items": {"$ref": "#/$defs/whole"}},
+        "own": {"$ref": "#/$defs/n", "$defs": {"n": {"type": "null"}}},
+        "same": {"$ref": "#/properties/name"}},
+        "$defs": {"whole": {"$ref": "#"}, "n": {"type": "integer"}}})";
+    for (const auto& [key, value, other] :
+         {std::tuple("list", R"([{"name": "x", "list": []}])", "[[]]"),
+          std::tuple("far", R"([{"name": "x"}])", "[[]]"), std::tuple("own", "1", "null"),
+          std::tuple("same", "\"x\"", "1")}) {
+      CAPTURE(key);
+      CHECK(takes(tagged(key, value, pairs)));
+      CHECK_FALSE(takes(tagged(key, other, pairs)));
+    }
   }
+}
+
+TEST_CASE("calls: what many values in tags refer to stands in their grammar once") {
+  std::string schema = R"({"$defs": {"x": {"description": ")" + std::string(100'000, 'x') +
+                       R"("}}, "properties": {)";
+  for (int i = 0; i < 2000; ++i) {
+    schema += format(R"(%s"p%d": {"$ref": "#/$defs/x"})", i > 0 ? ", " : "", i);
+  }
+  ToolRequest request{.tools = {{.name = "f", .parameters = schema + "}}"}}};
+  request.choice = {ToolChoice::Kind::kRequired};
+  const Held held(call_alternatives(find_reply_format(kXml), request));
+  CHECK(held.grammar->source().size() < 10 * schema.size());
 }
 
 TEST_CASE("calls: as many are held as the parser reads") {
