@@ -225,48 +225,6 @@ __global__ void __launch_bounds__(kAddThreads) add_silu_kernel(AddSilu p) {
   p.y[i] = p.x ? act + p.x[i] : act;
 }
 
-// ---- full logits ----
-
-constexpr int kSoftmaxThreads = 512;
-constexpr int kSoftmaxWarps = kSoftmaxThreads / kWarp;
-constexpr int kWeighed = 4096;  // logits in shared memory at once, twice
-
-// The whole block takes exponentials, 16 threads add them up, each in ascending order; meanwhile
-// the others fill the other buffer.
-__global__ void __launch_bounds__(kSoftmaxThreads) softmax_peak_kernel(SoftmaxPeak p) {
-  float* buffers = block_shared<float>();  // (2, kWeighed)
-  float* tops = block_shared<float>(2 * kWeighed * sizeof(float));
-  const int row = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
-  if (row >= p.pass->n_rows) return;
-  const float* z = p.z + static_cast<size_t>(row) * p.ld;
-  float top = -infinity();
-#pragma unroll 8
-  for (int i = thread; i < p.n; i += kSoftmaxThreads) top = larger(z[i], top);
-  for (int step = kWarp / 2; step >= 1; step /= 2) top = larger(top, shuffle_xor(top, step));
-  if (lane_index() == 0) tops[warp_index()] = top;
-  __syncthreads();
-  for (int w = 0; w < kSoftmaxWarps; ++w) top = larger(top, tops[w]);
-  if (!finite(top)) {
-    if (thread == 0) p.confidence[row] = top > 0 ? 1.0f : 0.0f;
-    return;  // the whole block
-  }
-  const float scale = 1.0f / p.rule->temperature;
-  float total = 0.0f;  // virtual lane `thread`
-  for (int begin = 0; begin < p.n; begin += kWeighed) {
-    float* weight = buffers + begin / kWeighed % 2 * kWeighed;
-    for (int i = thread; i < kWeighed; i += kSoftmaxThreads) {
-      weight[i] = begin + i < p.n ? peak_weight(z[begin + i], top, scale) : 0.0f;
-    }
-    __syncthreads();
-    if (thread >= 16) continue;
-#pragma unroll 8
-    for (int i = thread; i < kWeighed; i += 16) total = total + weight[i];
-  }
-  if (warp_index() > 0) return;
-  const float sum = sum_of_16(total);
-  if (thread == 0) p.confidence[row] = 1.0f / sum;
-}
-
 unsigned blocks_for(int n, int per_block) {
   return static_cast<unsigned>((n + per_block - 1) / per_block);
 }
@@ -317,16 +275,6 @@ void silu_quantize(const SiluQuantize& p, Stream stream) {
 void add_silu(const AddSilu& p, Stream stream) {
   SB_CHECK(p.y != nullptr && p.bias != nullptr && p.x != p.y && p.n >= 1);
   launch(add_silu_kernel, "add_silu", {{blocks_for(p.n, kAddThreads)}, kAddThreads, 0}, stream, p);
-}
-
-void softmax_peak(const SoftmaxPeak& p, Stream stream) {
-  SB_CHECK(p.rule != nullptr && p.pass != nullptr && p.z != nullptr && p.confidence != nullptr);
-  SB_CHECK(p.n >= 1 && p.ld >= p.n && p.max_rows >= 1 && p.max_rows <= kMaxDecodeRows);
-  launch(softmax_peak_kernel, "softmax_peak",
-         {{static_cast<unsigned>(p.max_rows)},
-          kSoftmaxThreads,
-          (2 * kWeighed + kSoftmaxWarps) * sizeof(float)},
-         stream, p);
 }
 
 }  // namespace specbound::kernels

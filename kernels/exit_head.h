@@ -1,7 +1,7 @@
 // Exit checks (docs/architecture.md 6): logits of one row and how sure they are. The bits are those
 // of the CPU backend (engine/cpu/exit_checks.cpp; engine/cpu/kernels_impl.h: peak_chunks,
-// join_peaks, softmax_peak). A check ends in exit_logits and join_peaks, with a draw behind it in
-// tell_decision; before them,
+// join_peaks). A check ends in exit_logits and join_peaks, with a draw behind it in tell_decision;
+// before them,
 //   folded   norm_quantize(H[slot], ones), the last row of the pass -> x
 //   full     the map (projections_f16.h), quantize_rows -> x; `w` is lm_head
 //   chained  norm_quantize(H[slot], ones) -> the first half of u[slot], whose second half is the
@@ -104,16 +104,5 @@ struct AddSilu {
   int n;              // >= 1
 };
 void add_silu(const AddSilu& p, Stream stream);
-
-// confidence[r] = max softmax(z[r] / temperature) of rows of full logits.
-struct SoftmaxPeak {
-  const ExitRule* rule;
-  const Pass* pass;   // 1 <= n_rows <= max_rows
-  const float* z;     // (n_rows, ld)
-  int ld, n;          // ld >= n >= 1
-  int max_rows;       // 1..16
-  float* confidence;  // (max_rows)
-};
-void softmax_peak(const SoftmaxPeak& p, Stream stream);
 
 }  // namespace specbound::kernels

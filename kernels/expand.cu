@@ -15,20 +15,21 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 
 // A warp takes a block of a tile, each lane of it two outputs: `output` and the eighth after it.
-// Tiles are the y of the grid.
+// Tiles are the x of the grid: its y ends at 65535, fewer than the tiles of a wide matrix.
 struct TileBlock {
-  int output, block, lane;
+  int tile, output, block, lane;
 };
 SPECBOUND_DEVICE TileBlock tile_block() {
-  return {static_cast<int>(blockIdx.y) * kTileOutputs + lane_index() / 4,
-          static_cast<int>(blockIdx.x) * kWarps + warp_index(), lane_index()};
+  const int tile = static_cast<int>(blockIdx.x);
+  return {tile, tile * kTileOutputs + lane_index() / 4,
+          static_cast<int>(blockIdx.y) * kWarps + warp_index(), lane_index()};
 }
 
 __global__ void __launch_bounds__(kThreads) expand_f16_kernel(ExpandF16 p) {
   const int n_blocks = (p.w.n_in + kQuantBlock - 1) / kQuantBlock * 2;
   const TileBlock at = tile_block();
   if (at.block >= n_blocks) return;
-  const size_t place = (static_cast<size_t>(blockIdx.y) * n_blocks + at.block) * kWarp + at.lane;
+  const size_t place = (static_cast<size_t>(at.tile) * n_blocks + at.block) * kWarp + at.lane;
   const Word4 v = load_once(reinterpret_cast<const Word4*>(p.w.w) + place);
   const int k = at.block * kHalfBlock + 4 * (at.lane % 4);
 #pragma unroll
@@ -59,12 +60,12 @@ SPECBOUND_DEVICE void expand_i8_block(const ExpandI8& p) {
   const int n_blocks = p.w.n_in / kQuantBlock;
   const TileBlock at = tile_block();
   if (at.block >= n_blocks) return;
-  const size_t tile = blockIdx.y, place = tile * n_blocks + at.block;
+  const size_t place = static_cast<size_t>(at.tile) * n_blocks + at.block;
   typename Form::Values values{};
   load_once_if(true, lane_values<typename Form::Stored>(p.w.q, place), values);
   const Word4 v = Form::operand(values);
   const auto* d = reinterpret_cast<const uint32_t*>(p.w.d) + place * 8 + at.lane / 4;
-  const uint32_t* d2 = d2_of_tile<Form>(p.w, static_cast<int>(tile));
+  const uint32_t* d2 = d2_of_tile<Form>(p.w, at.tile);
   typename Form::Scales scales{};
   Form::load(true, d, d2, at.block, scales);
   const BlockFactors of = Form::factors(scales);
@@ -121,8 +122,8 @@ __global__ void __launch_bounds__(kThreads) finish_rows_kernel(FinishRows p) {
 }
 
 Grid tile_blocks(int n_out, int n_blocks) {
-  return {static_cast<unsigned>((n_blocks + kWarps - 1) / kWarps),
-          static_cast<unsigned>(tiles_of(n_out))};
+  return {static_cast<unsigned>(tiles_of(n_out)),
+          static_cast<unsigned>((n_blocks + kWarps - 1) / kWarps)};
 }
 
 }  // namespace

@@ -87,20 +87,6 @@ SPECBOUND_DEVICE float float_of(uint32_t bits) {
   return std::bit_cast<float>(bits);
 #endif
 }
-SPECBOUND_DEVICE uint64_t bits_of(double x) {
-#ifdef __CUDACC__
-  return static_cast<uint64_t>(__double_as_longlong(x));
-#else
-  return std::bit_cast<uint64_t>(x);
-#endif
-}
-SPECBOUND_DEVICE double double_of(uint64_t bits) {
-#ifdef __CUDACC__
-  return __longlong_as_double(static_cast<long long>(bits));
-#else
-  return std::bit_cast<double>(bits);
-#endif
-}
 
 SPECBOUND_DEVICE float infinity() {
   return float_of(0x7f800000u);

@@ -209,10 +209,6 @@ void add_checks(const Shape& s, Operands& o, std::vector<Case>& cases) {
                      silu_quantize({inner, u}, t);
                    },
                    kShort, Kind::kOneRow});
-  const float* z = o.noise(static_cast<size_t>(kMaxDecodeRows) * kVocabSize);
-  float* confidence = o.keep<float>(kMaxDecodeRows);
-  const SoftmaxPeak peak{rule, o.pass(), z, kVocabSize, kVocabSize, kMaxDecodeRows, confidence};
-  cases.push_back({"softmax_peak", 0, [=](Stream t) { softmax_peak(peak, t); }});
 }
 
 // A prefill chunk of 512 rows sees 512 positions before it and half of its own.

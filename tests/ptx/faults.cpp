@@ -17,7 +17,6 @@ namespace {
 constexpr const char *kPostNorm = "post norms: no matter in which order threads run",
                      *kManyChunks = "decode attention: more chunks than are joined at once",
                      *kPeaks = "peak_chunks and join_peaks: the CPU's, of every kind of row",
-                     *kSoftmax = "softmax_peak: the CPU's confidence of full logits, row by row",
                      *kGumbel = "gumbel_argmax: no matter in which order threads run",
                      *kDrawn =
                          "gumbel_argmax: the sampler's tokens and margins for every kind of "
@@ -82,8 +81,6 @@ std::vector<PlantedFault> all_faults() {
       {"warps_unwaited", "::attend_chunks_kernel<false, false, specbound::kernels::KvF16>",
        "bar\\.warp\\.sync\\s+-1;", -1, "", kAttention},
       {"peaks_unwaited", "::join_peaks_kernel", kBarrier, 0, "", kPeaks},
-      {"maxima_unwaited", "::softmax_peak_kernel", kBarrier, 0, "", kSoftmax},
-      {"sums_unwaited", "::softmax_peak_kernel", kBarrier, 1, "", kSoftmax},
       {"draws_unwaited", "::draw_parts_kernel", kBarrier, 0, "", kGumbel},
       {"sorted_unwaited", "::top_logits_kernel", kBarrier, 60, "", kTop},
       {"products_unwaited", "::project_f16_kernel", kBarrier, 0, "", kHalf},
@@ -102,8 +99,6 @@ std::vector<PlantedFault> all_faults() {
       {"score_of_another_lane", "::score_experts_kernel", "shfl\\.sync\\.bfly", 0, "shfl.sync.up",
        kScores},
       // Another place.
-      {"another_word", "::softmax_peak_kernel", "(ld\\.shared\\.v4\\.f32\\s.*arenaE\\+)32768", 0,
-       "$0132784", kSoftmax},
       {"store_off_by_2", "::gather_kv_kernel", "(st\\.global\\.u16\\s.*\\[%rd\\d+)\\]", -1, "$1+2]",
        kGather},
       {"store_unaligned", "::cap_logits_kernel", "(st\\.global.*\\[%rd\\d+)\\]", 0, "$1+2]", kCap},

@@ -262,34 +262,6 @@ TEST_CASE("join_peaks: no matter in which order threads run") {
   });
 }
 
-TEST_CASE("softmax_peak: the CPU's confidence of full logits, row by row") {
-  TinyRandom random(6);
-  for (const int n : {1, 15, 16, 17, 600, 4095, 4096, 4097, 12301}) {
-    const int rows = n < 1000 ? 16 : 3, ld = n + 3;
-    std::vector<float> z(static_cast<size_t>(rows) * ld, kInf);
-    for (int r = 0; r < rows; ++r) {
-      const std::vector<float> row = row_of_kind((r + n) % kKinds, n, random);
-      std::copy(row.begin(), row.end(), &z[static_cast<size_t>(r) * ld]);
-    }
-    const DeviceBuffer<float> device_z(z);
-    const DeviceBuffer<Pass> pass = pass_of(rows);
-    const auto rule = rule_of(0.6f);
-    const auto confidence = simt::for_each_order([&] {
-      const DeviceBuffer<float> out(rows);
-      kernels::softmax_peak(
-          {rule.data(), pass.data(), device_z.data(), ld, n, kernels::kMaxDecodeRows, out.data()},
-          simt::stream());
-      return out.read();
-    });
-    for (int r = 0; r < rows; ++r) {
-      CAPTURE(n);
-      CAPTURE(r);
-      REQUIRE(
-          same_floats(confidence[r], cpu().softmax_peak(&z[static_cast<size_t>(r) * ld], n, 0.6f)));
-    }
-  }
-}
-
 TEST_CASE("silu_quantize: the CPU's SiLU, quantized") {
   TinyRandom random(7);
   for (const int n : {32, 96, 160, 1024}) {

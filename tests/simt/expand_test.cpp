@@ -91,6 +91,26 @@ TEST_CASE("expanded FP16 weights are the file's, padded with zeros") {
   });
 }
 
+#ifndef __CUDACC__  // a stream of the executor's
+
+// Takes what a GPU could launch, and runs nothing.
+struct IdleStream final : CUstream_st {
+  void submit(simt::Launch, const void*, size_t) override { ++n_launches; }
+  int n_launches = 0;
+};
+
+TEST_CASE("a matrix as wide as a file may have one is expanded by one launch") {
+  const int n_out = 1 << 20, n_in = 32;
+  const DeviceBuffer<int8_t> q(16);
+  const DeviceBuffer<uint16_t> d(16), w(16), to(16);
+  IdleStream stream;
+  kernels::expand_i8({{n_out, n_in, q.data(), d.data()}, to.data(), n_in}, &stream);
+  kernels::expand_f16({{n_out, n_in, w.data()}, to.data(), n_in}, &stream);
+  CHECK(stream.n_launches == 2);
+}
+
+#endif
+
 TEST_CASE("rows become FP16 with a power of two each, normed or as they are") {
   const int n_rows = 5, n = 44, ld = 48, ld_out = 64;
   std::vector<float> x = random_floats(size_t(n_rows) * ld, 4);

@@ -84,7 +84,6 @@ set(side_by_side "attention side by side: each row has the CPU's bits, from its 
 
 set(exits "exit_logits: the CPU's logits, peaks and decision")
 set(peaks "peak_chunks and join_peaks: the CPU's, of every kind of row")
-set(full_rows "softmax_peak: the CPU's confidence of full logits, row by row")
 set(few_tokens
   "gumbel_argmax: few tokens, where the bounds of the noise decide what is looked at")
 set(row_heads "top_logits: the first 256 in the sampler's order, and weights")
@@ -157,13 +156,6 @@ simt_fault(peaks_overwritten
   TEXT "__syncthreads();  // the chunks before these have been added"
   REPLACEMENT ""
   CAUGHT_BY ${peaks})
-
-# One buffer for two: weights are written while others are added up.
-simt_fault(softmax_race
-  SOURCE kernels/exit_head.cu
-  TEXT "begin / kWeighed % 2 * kWeighed"
-  REPLACEMENT "0 * kWeighed"
-  CAUGHT_BY ${full_rows})
 
 # ---- what nobody has written ----
 
