@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,9 @@ struct GpuEngine {
                                                const Weights&, const CudaOptions&, int n_layers);
   std::unique_ptr<Backend> (*random_backend)(std::unique_ptr<Device>, const ModelConfig&,
                                              const CudaOptions&);
-  // Bytes a second that the device reads from its memory, over about `seconds`.
-  double (*read_bandwidth)(Device&, double seconds);
+  // Bytes a second that the device reads from its memory, over about `seconds`; nullopt where too
+  // little of it is free to tell.
+  std::optional<double> (*read_bandwidth)(Device&, double seconds);
   // The training of exit heads on a device (train/device_learner.h).
   std::unique_ptr<HeadLearner> (*learner)(Device&, const LearningTask&);
 

@@ -144,11 +144,12 @@ ReadBandwidth BandwidthSamples::result() const {
 }
 
 std::optional<double> ReadBandwidth::share(double bytes_per_second) const {
-  if (!comparable || rate.median <= 0) return std::nullopt;
+  if (!comparable || !known()) return std::nullopt;
   return bytes_per_second / rate.median;
 }
 
 nlohmann::ordered_json ReadBandwidth::json() const {
+  if (!known()) return nullptr;
   nlohmann::ordered_json json = spread_json(rate);
   json["buffer_bytes"] = buffer_bytes;
   json["cached"] = cached;
@@ -156,6 +157,7 @@ nlohmann::ordered_json ReadBandwidth::json() const {
 }
 
 std::string ReadBandwidth::text() const {
+  if (!known()) return "read bandwidth unknown: too little memory is free to measure it";
   std::string text = format("read bandwidth %.1f GB/s (%.1f - %.1f)", 1e-9 * rate.median,
                             1e-9 * rate.min, 1e-9 * rate.max);
   if (!comparable) return text + "; the weights lie in the cache, which is faster";

@@ -60,14 +60,15 @@ void check_models(const BenchOptions& options, int n_ctx);
 
 // How fast memory is read, in the same run as what is held against it.
 struct ReadBandwidth {
-  Spread rate;              // bytes a second
+  Spread rate;              // bytes a second; zeros: unknown
   size_t buffer_bytes = 0;  // that were read again and again
   bool cached = false;      // a cache holds them, at least in part
   bool comparable = true;   // false: it holds the weights, but the buffer was larger
 
   // Of this bandwidth; nullopt where that says nothing.
   std::optional<double> share(double bytes_per_second) const;
-  nlohmann::ordered_json json() const;
+  bool known() const { return rate.median > 0; }
+  nlohmann::ordered_json json() const;  // null: unknown
   // "read bandwidth 21.3 GB/s (20.9 - 21.5)", and of which cache.
   std::string text() const;
 };
@@ -77,8 +78,8 @@ struct BenchMachine {
   size_t cache_bytes = 0;  // of its largest cache; 0 if unknown
   bool gpu = false;
   // Bytes a second, read by as many threads as decode from a buffer of so many bytes; a GPU has its
-  // own size.
-  std::function<double(size_t bytes)> read_bandwidth;
+  // own size, and none where too little of its memory is free.
+  std::function<std::optional<double>(size_t bytes)> read_bandwidth;
 };
 // What `backend` runs on, which must outlive it. n_threads: of the CPU; 0: one for each core.
 BenchMachine bench_machine(Backend& backend, int n_threads);
@@ -90,7 +91,9 @@ class BandwidthSamples {
   // `machine` must outlive it. `token_bytes`: what a token reads.
   BandwidthSamples(const BenchMachine& machine, double token_bytes);
   void take() {
-    for (int i = 0; i < 3; ++i) samples_.push_back(machine_.read_bandwidth(bytes_));
+    for (int i = 0; i < 3; ++i) {
+      if (const auto rate = machine_.read_bandwidth(bytes_)) samples_.push_back(*rate);
+    }
   }
   ReadBandwidth result() const;
 

@@ -32,8 +32,10 @@ Spread read_rate(const BenchReport& r, const ContextCosts& costs) {
   return rate(costs.token, r.bytes.token(mean_context(costs, r.n_gen)));
 }
 
-std::string share_text(const std::optional<double>& share) {
-  return share ? format("%.1f%%", 100 * *share) : "cached";
+// Of the read bandwidth.
+std::string share_text(const std::optional<double>& share, const ReadBandwidth& of) {
+  if (share) return format("%.1f%%", 100 * *share);
+  return of.known() ? "cached" : "unknown";
 }
 
 double reading_seconds(const BenchReport& r, const ContextCosts& costs) {
@@ -134,9 +136,10 @@ void print_report(const BenchReport& r) {
   for (const int rows : kRows) std::printf(" %5d", rows);
   for (const ContextCosts& c : r.contexts) {
     const Spread tokens = rate(c.token, 1), bytes = read_rate(r, c);
+    const auto share = r.read_bandwidth.share(bytes.median);
     std::printf("\ncontext %-4d %9.2f %8.2f-%8.2f %8.1f %11s %9.2f      ", c.context, tokens.median,
                 tokens.min, tokens.max, 1e-9 * bytes.median,
-                share_text(r.read_bandwidth.share(bytes.median)).c_str(), 1e6 * c.layer.median);
+                share_text(share, r.read_bandwidth).c_str(), 1e6 * c.layer.median);
     for (const int rows : kRows) {
       std::printf(" %5.3f", relative(c.verify[rows], c.verify[1].median).median);
     }
@@ -194,7 +197,8 @@ void print_replay(const ReplayReport& r) {
   }
   const ReplayedGroup& first = r.groups[0].found;
   std::printf("plain decoding in the same run: %.2f tok/s, of reading: %s\n",
-              rate(first.plain_token, 1).median, share_text(plain_share(r, first)).c_str());
+              rate(first.plain_token, 1).median,
+              share_text(plain_share(r, first), r.read_bandwidth).c_str());
 }
 
 Json replay_json(const ReplayReport& r) {

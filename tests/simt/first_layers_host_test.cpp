@@ -215,6 +215,22 @@ TEST_CASE("first layers on a GPU: one text, and what it says of itself") {
   check_mentions(split_backend(int8, 3)->device(), {", 3 of 4 layers, K/V int8) + CPU ("});
 }
 
+TEST_CASE("first layers on a GPU: after a launch that failed another prompt has the CPU's bits") {
+  const TinyModel model(q8_0_spec(3));
+  const std::vector<int32_t> failing = token_ids(40, model.config.vocab_size, 2),
+                             ids = token_ids(50, model.config.vocab_size, 3);
+  const Record expected = prefilled(*model.backend(best_isa(), 1), ids, {49});
+  for (const int launch : {5, 25, 40}) {  // each 16 rows take about 17
+    CAPTURE(launch);
+    const auto backend = split_backend(model, 2);
+    auto& device = *static_cast<simt::SimtDevice*>(backend->gpu());
+    device.options().fail_launch = device.log().launches + launch;
+    expect_error(ErrorCode::kDevice, [&] { backend->prefill(failing); });
+    backend->truncate(0);
+    REQUIRE(Record::difference(prefilled(*backend, ids, {49}), expected, 0, 50) == "");
+  }
+}
+
 TEST_CASE("first layers on a GPU: a device that fails leaves one error, and all memory") {
   const TinyModel model(q8_0_spec(3));
   const std::vector<int32_t> ids = token_ids(20, model.config.vocab_size);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -366,12 +367,27 @@ TEST_CASE("read bandwidth is measured and leaves nothing behind") {
   DeviceLog log;
   {
     SimtDevice device({.log = &log});
-    const double rate = read_bandwidth(device, 0);
-    CHECK(rate > 1e6);
-    CHECK(rate < 1e12);
+    const std::optional<double> rate = read_bandwidth(device, 0);
+    REQUIRE(rate);
+    CHECK(*rate > 1e6);
+    CHECK(*rate < 1e12);
   }
   CHECK(log.live == 0);
   CHECK(log.wrong.empty());
+}
+
+TEST_CASE("read bandwidth is not that of a cache, where little memory is free") {
+  const size_t l2 = SimtDevice().info().l2_bytes;
+  for (const size_t caches : {0, 1, 7, 8, 9}) {
+    CAPTURE(caches);
+    DeviceLog log;
+    {
+      SimtDevice device({.taken_bytes = (size_t{8} << 30) - caches * l2, .log = &log});
+      CHECK(read_bandwidth(device, 0).has_value() == (caches >= 8));
+    }
+    CHECK((log.allocations > 0) == (caches >= 8));
+    CHECK(log.wrong.empty());
+  }
 }
 
 }  // namespace simt_device_host_test

@@ -87,6 +87,10 @@ TEST_CASE("weights are held against what gives them: a cache, memory, or neither
   CHECK(!measured(24e6).share(45e9));
   CHECK(measured(7e9).share(18e9) == 0.9);
   CHECK(!ReadBandwidth{}.share(1));
+  machine.read_bandwidth = [](size_t) { return std::nullopt; };
+  CHECK(!measured(7e9).share(18e9));
+  CHECK(measured(7e9).json().is_null());
+  CHECK(measured(7e9).text().starts_with("read bandwidth unknown"));
 }
 
 TEST_CASE("mean and deviation of a sample") {

@@ -76,6 +76,7 @@ void DeviceFirstLayers::run(float* h, int n, const RowPath* paths, int slot, int
   SB_CHECK(slot >= 0 && slot < kMaxRows && n >= 1 && pos >= 0 && pos + n <= n_ctx_);
   SB_CHECK(paths ? slot + n <= kMaxRows : n <= prefill_rows(n_ctx_));
   rope_.ensure(pos + n - 1);
+  device_->synchronize();  // what a run that failed left under way has these rows
   const size_t dim = config_.dim;
   std::copy_n(h, n * dim, rows_.data());
   for (int done = 0; done < n;) {

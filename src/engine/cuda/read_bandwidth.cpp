@@ -12,7 +12,8 @@ namespace specbound {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 30;
-constexpr size_t kCaches = 64;  // that what is read would fill
+constexpr size_t kCaches = 64;      // that what is read would fill
+constexpr size_t kLeastCaches = 4;  // with fewer it would be they that are read
 constexpr int kLeastRounds = 3;
 constexpr int kThreads[] = {256, 512, 1024};
 constexpr int kBlocksEach[] = {1, 2, 4, 8};  // of a multiprocessor
@@ -23,10 +24,11 @@ struct Grid {
 
 }  // namespace
 
-double read_bandwidth(Device& device, double seconds) {
+std::optional<double> read_bandwidth(Device& device, double seconds) {
   const DeviceInfo& info = device.info();
   const size_t wanted = std::min(kMostBytes, kCaches * info.l2_bytes);
-  const size_t bytes = std::max<size_t>(std::min(wanted, device.free_bytes() / 2) / 256 * 256, 256);
+  const size_t bytes = std::min(wanted, device.free_bytes() / 2) / 256 * 256;
+  if (bytes == 0 || bytes < std::min(wanted, kLeastCaches * info.l2_bytes)) return std::nullopt;
   const DeviceMemory<uint32_t> words(device, bytes / sizeof(uint32_t));
   std::vector<Grid> grids;
   size_t most_threads = 0;
