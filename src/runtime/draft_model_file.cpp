@@ -79,7 +79,8 @@ void check_same_vocabulary(const LoadedModel& target, const LoadedModel& drafter
   }
 }
 
-DraftModelFile::DraftModelFile(const std::string& path, const LoadedModel& target) {
+DraftModelFile::DraftModelFile(const std::string& path, const LoadedModel& target)
+    : target_(target) {
   ModelOptions options = target.options_beside(find_model(path, target.watcher()));
   model_.emplace(options);
   check_same_vocabulary(target, *model_);
@@ -96,6 +97,7 @@ void DraftModelFile::load(const Backend& target, const LoadWatcher& watcher) {
     if (watcher.progress) watcher.progress("draft model: " + label, done, total);
   };
   draft.note = [&](const std::string& line) { watcher.say("draft " + line); };
+  model_->go_beside(target_);
   try {
     model_->load(nullptr, draft, &target);
   } catch (const Error& e) {
@@ -135,6 +137,7 @@ class DraftModelDrafter final : public OtherDrafter {
                       : "");
   }
   const Gguf* second_model() const override { return &file_.gguf(); }
+  size_t gpu_bytes() const override { return file_.gpu_bytes(); }
 
  private:
   DraftModelFile file_;

@@ -19,11 +19,12 @@ void check_same_vocabulary(const LoadedModel& target, const LoadedModel& drafter
 
 class DraftModelFile {
  public:
-  // Opens it. Throws Error(kUsage) for another vocabulary, and what LoadedModel throws.
+  // Opens it. `target` must outlive it. Throws Error(kUsage) for another vocabulary, and what
+  // LoadedModel throws.
   DraftModelFile(const std::string& path, const LoadedModel& target);
 
-  // Makes its backend beside the target's, once. Throws Error(kLimit) when there is no memory for
-  // it, Interrupted on the watcher's `abort`.
+  // Makes its backend beside that of the target, which is loaded by now, once. Throws Error(kLimit)
+  // when there is no memory for it, Interrupted on the watcher's `abort`.
   void load(const Backend& target, const LoadWatcher& watcher);
   bool loaded() const { return loaded_; }
   Backend& backend() { return model_->backend(); }  // after load()
@@ -31,8 +32,10 @@ class DraftModelFile {
   const std::string& path() const { return model_->path(); }
   const ModelConfig& config() const { return model_->config(); }
   const Gguf& gguf() const { return model_->gguf(); }
+  size_t gpu_bytes() const { return model_->gpu_bytes(); }  // before load()
 
  private:
+  const LoadedModel& target_;
   std::optional<LoadedModel> model_;
   bool loaded_ = false;
 };

@@ -33,6 +33,8 @@ class OtherDrafter {
   virtual std::string description() const = 0;  // "ngram, prompt lookup of up to ..."
   // The file of a second model; nullptr: none.
   virtual const Gguf* second_model() const { return nullptr; }
+  // That it is planned to take of a GPU in begin().
+  virtual size_t gpu_bytes() const { return 0; }
 };
 
 struct DrafterSetting {

@@ -60,16 +60,20 @@ LoadedModel::LoadedModel(const ModelOptions& options, LoadWatcher watcher)
 }
 
 ModelOptions LoadedModel::options_beside(const std::string& path) const {
+  using Where = DeviceOptions::Where;
   ModelOptions options = options_;
   options.model = path;
   options.n_ctx = n_ctx();
   options.n_sequences = 1;
-  options.device.layers.reset();  // of this model's
-  using Where = DeviceOptions::Where;
-  // A GPU that this one fills has room for the other or has not.
-  options.device.where = !choice_.gpu ? Where::kCpu : whole_ ? Where::kCuda : Where::kAuto;
-  options.device.gpu = choice_.gpu;
-  if (!choice_.gpu) options.device.dtype = GpuDtype::kAsStored;  // asked of a GPU
+  if (choice_.gpu) {
+    options.device.where = Where::kAuto;
+    options.device.gpu = choice_.gpu;
+    options.device.layers.reset();  // of this model's
+  } else {                          // nothing of what was asked of a GPU
+    options.device = DeviceOptions();
+    options.device.where = Where::kCpu;
+    options.device.kv = options_.device.kv;
+  }
   return options;
 }
 
@@ -82,6 +86,23 @@ size_t LoadedModel::bytes_on_cpu() const {
     if (!takes_int8_rows(tensor.type)) bytes += tensor.bytes.size();  // no tiles are made of it
   }
   return bytes;
+}
+
+void LoadedModel::go_beside(const LoadedModel& other) {
+  SB_CHECK(!backend_);
+  if (!other.choice_.gpu) {
+    choice_ = {};
+  } else if (other.whole_) {  // the GPU has room for this one too, or that is an error
+    options_.device.where = DeviceOptions::Where::kCuda;
+  }
+}
+
+size_t LoadedModel::gpu_bytes() const {
+  if (!choice_.gpu) return 0;
+  const DeviceOptions& device = options_.device;
+  return plan_memory(config_, weights_,
+                     whole_model(config_, nullptr, n_ctx(), device.kv, device.dtype))
+      .total();
 }
 
 LoadedModel::Moved LoadedModel::load_on_cpu(const LoadWatcher& watcher, const Backend* beside) {
@@ -133,7 +154,8 @@ int LoadedModel::layers_on(Device& device, const MemoryRequest& request) {
   return most;
 }
 
-LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWatcher& watcher) {
+LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, size_t later,
+                                            const LoadWatcher& watcher) {
   Moved moved;
   CudaOptions options;
   options.n_ctx = cpu_options_.n_ctx;
@@ -144,6 +166,7 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWa
   const MemoryRequest request =
       whole_model(config_, heads, options.n_ctx, options.kv, options.dtype);
   options.heads_bytes = request.heads;
+  options.later_bytes = later;
   try {
     std::unique_ptr<Device> device = gpu_engine().open(*choice_.gpu);
     const int layers = layers_on(*device, request);
@@ -173,7 +196,8 @@ std::string LoadedModel::Moved::text(const char* how) const {
   return format(", %s %.1f MB at %.1f GB/s", how, 1e-6 * moved, 1e-9 * moved / seconds);
 }
 
-void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const Backend* beside) {
+void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const Backend* beside,
+                       size_t later) {
   SB_CHECK(!backend_);
   if (cpu_options_.n_ctx > config_.max_seq_len) {
     watcher.say(
@@ -182,7 +206,7 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const
   }
   const Clock::time_point start = Clock::now();
   Moved uploaded, repacked;
-  if (choice_.gpu) uploaded = load_on_gpu(heads, watcher);
+  if (choice_.gpu) uploaded = load_on_gpu(heads, later, watcher);
   if (!backend_) repacked = load_on_cpu(watcher, beside);
   load_seconds_ += seconds_since(start);
 

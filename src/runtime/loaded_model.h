@@ -32,15 +32,24 @@ class LoadedModel {
   // Opens. Throws Error for anything that keeps the model from running: see the parts.
   explicit LoadedModel(const ModelOptions& options, LoadWatcher watcher = {});
   // Makes the backend; whole on a GPU only where these heads, if there are any, fit beside it.
-  // Throws Error when it cannot be had, Interrupted on the watcher's `abort`.
-  void load(const ExitHeads* heads = nullptr) { load(heads, watcher_); }
+  // `later`: bytes of a GPU that further texts leave to what is loaded behind it. Throws Error when
+  // it cannot be had, Interrupted on the watcher's `abort`.
+  void load(const ExitHeads* heads = nullptr, size_t later = 0) {
+    load(heads, watcher_, nullptr, later);
+  }
   // The same for another watcher. `beside`: the backend of another model on the same device, with
   // which this one takes turns.
-  void load(const ExitHeads* heads, const LoadWatcher& watcher, const Backend* beside = nullptr);
+  void load(const ExitHeads* heads, const LoadWatcher& watcher, const Backend* beside = nullptr,
+            size_t later = 0);
 
-  // For another model that is to run beside this one: what this one was opened with, where it runs,
-  // and no more context.
+  // For another model that is to run beside this one: what this one was opened with, the GPU that
+  // is to run it, if any, and no more context.
   ModelOptions options_beside(const std::string& path) const;
+  // Before load(), of one that was opened so: `other`, which is loaded by now, may run elsewhere
+  // than it was to. Where that has no layer on the GPU, neither has this one.
+  void go_beside(const LoadedModel& other);
+  // That the whole model is planned to take of its GPU; 0: it is to run on the CPU.
+  size_t gpu_bytes() const;
 
   const std::string& path() const { return path_; }
   // "model: m.gguf (llama, 16 layers, context 768 of 768)"
@@ -79,7 +88,7 @@ class LoadedModel {
   };
   void keep_tiles(const LoadWatcher& watcher);
   Moved load_on_cpu(const LoadWatcher& watcher, const Backend* beside);
-  Moved load_on_gpu(const ExitHeads* heads, const LoadWatcher& watcher);
+  Moved load_on_gpu(const ExitHeads* heads, size_t later, const LoadWatcher& watcher);
   int layers_on(Device& device, const MemoryRequest& request);
 
   ModelOptions options_;

@@ -83,6 +83,8 @@ class Speculation {
   const DraftModel* draft_model() const;
   // Its file, likewise; loaded or not.
   const Gguf* draft_gguf() const { return other_ ? other_->second_model() : nullptr; }
+  // That attach() is planned to take of a GPU beside the model and its heads.
+  size_t gpu_bytes() const { return active_ && other_ ? other_->gpu_bytes() : 0; }
   // Draft & Verify, where that is what drafts.
   const DraftVerify* draft_verify() const;
   // The model's first layers and an adapter, likewise.

@@ -18,7 +18,7 @@ class SpeculativeModel {
 
   // Makes the backend, on which the drafter then drafts.
   void load() {
-    model_.load(speculation_.heads());
+    model_.load(speculation_.heads(), speculation_.gpu_bytes());
     speculation_.attach(model_.backend());
   }
 

@@ -441,9 +441,10 @@ class NoGpu(Case):
             self.refused(specbound(*self.ASK, "--device", device), 2,
                          f"--device {device}: this build has no GPU backend".encode())
         for flags in (("-ngl", "all"), ("--dtype", "fp16"), ("--prefill", "cublas")):
-            result = self.ran(specbound(*self.ASK, *flags), b"backend: CPU (")
-            self.assertIn(" ".join(flags).encode() + b": this build has no GPU backend",
-                          result.stderr)
+            for draft in ((), ("-md", STORIES)):  # of which nothing was asked
+                result = self.ran(specbound(*self.ASK, *flags, *draft), b"backend: CPU (")
+                self.assertIn(" ".join(flags).encode() + b": this build has no GPU backend",
+                              result.stderr)
 
     def test_a_model_that_the_kernels_cannot_run(self):
         ask = ("run", "--raw", "-m", at("odd.gguf"), "-p", "", "-n", "2", "--temp", "0")
@@ -525,6 +526,10 @@ class Memory(Case):
         less = json.loads(gpu("info", at("two.gguf"), "--json", MEMORY=almost).stdout)["gpu"]
         self.assertEqual((less["largest_context"], less["largest_context_kv_int8"]), (704, 768))
         self.assertIn("; -c 768 with --kv int8", less["reason"])
+        doctor = gpu("doctor", "-m", DEMO, "--json", MEMORY=100000).stdout  # the L2 has 16 kB
+        examined, = json.loads(doctor)["gpu"]["gpus"]
+        self.assertEqual((examined["read_bytes_per_second"], examined["failure"],
+                          examined["bundled_model_context"]), (None, None, 0))
         small = json.loads(gpu("info", at("two.gguf"), "--json", MEMORY=1000000).stdout)["gpu"]
         self.assertEqual((small["runs"], small["reason"]), (False, "too large at any context"))
         self.assertIsNone(json.loads(gpu("info", DEMO, "--json", STATE="no-gpu").stdout)["gpu"])

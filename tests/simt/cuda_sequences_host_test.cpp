@@ -11,6 +11,7 @@
 #include "engine/cuda/memory_plan.h"
 #include "engine/cuda/workspace.h"
 #include "simt/cuda_rig.h"
+#include "unit/expect_error.h"
 #include "unit/sanitized.h"
 #include "unit/sequences_rig.h"
 
@@ -113,6 +114,22 @@ TEST_CASE("CUDA engine, sequences: prompts and trees of one text leave the other
   alone->prefill(token_ids(50, c.vocab_size, 6));
   alone->truncate(40);
   REQUIRE(kv_of(*together) == kv_of(*alone));
+}
+
+TEST_CASE("CUDA engine, sequences: a prompt that failed is over when another text's begins") {
+  const TinyModel model(q8_0_spec(2));
+  const int vocab_size = model.config.vocab_size;
+  const auto backend = with_sequences(model, 2);
+  backend->prefill(token_ids(20, vocab_size, 5));
+  const std::vector<uint16_t> expected = kv_of(*backend);
+  auto& device = *static_cast<simt::SimtDevice*>(backend->gpu());
+  device.options().fail_launch = device.log().launches + 12;  // behind a layer's keys and values
+  expect_error(ErrorCode::kDevice, [&] { backend->prefill(token_ids(30, vocab_size, 6)); });
+  backend->truncate(20);
+  backend->sequences()->select(1);
+  backend->prefill(token_ids(10, vocab_size, 8));
+  backend->sequences()->select(0);
+  REQUIRE(kv_of(*backend) == expected);
 }
 
 TEST_CASE("CUDA engine, sequences: replies side by side are those that Session writes alone") {

@@ -303,6 +303,12 @@ TEST_CASE("GPU memory: half of what one text leaves free is for the K/V of other
   CHECK(five.kv == 5 * one.kv);
   CHECK(five.total() == one.total() + 4 * one.kv);
   CHECK(fit(100, one.total() + 2 * one.kv) == 2);
+  // What is loaded later has its place before them, but not before the first.
+  request.later = 1000;
+  CHECK(plan_memory(c, weights, request).total() == five.total());
+  CHECK(fit(100, one.total() + 999 + 2 * one.kv) == 1);
+  CHECK(fit(100, one.total() + 1000 + 2 * one.kv) == 2);
+  CHECK(fit(100, one.total()) == 1);
 }
 
 TEST_CASE("GPU memory: a refusal has the numbers and what would help") {

@@ -28,7 +28,7 @@ class CudaBackend final : public LayeredBackend,
                           public Sequences,
                           public BackendInspection {
  public:
-  // `host_lm_head`, where there is one, and `rope_factors` must outlive it.
+  // `host_lm_head`, where there is one, must outlive it.
   CudaBackend(std::unique_ptr<Device> device, const ModelConfig& config, DeviceWeights weights,
               const Matrix* host_lm_head, const float* rope_factors, const CudaOptions& options);
   ~CudaBackend() override;
@@ -322,6 +322,7 @@ void CudaBackend::logits_of_prefilled(int first, int n, float* out) {
 
 void CudaBackend::run_prefill(std::span<const int32_t> tokens, bool kv_only) {
   const int n = static_cast<int>(tokens.size()), pos = kv_len(1);
+  device_->synchronize();  // what a chunk that failed left under way reads what is staged
   ChunkState& staged = *staged_chunk_.data();
   staged.pass = {n, pos};
   for (int i = 0; i < n; i += kMaxRows) {
@@ -371,6 +372,7 @@ CudaOptions checked(Device& device, const ModelConfig& config, const Weights& we
   request.dtype = options.dtype;
   request.n_ctx = checked_context(options.n_ctx, config);
   request.heads = options.heads_bytes;
+  request.later = options.later_bytes;
   request.kv = options.kv;
   if (options.prefill == PrefillPath::kCublas) {
     request.cublas = PrefillCublas::bytes_needed(config, prefill_rows(request.n_ctx));

@@ -34,6 +34,8 @@ struct CudaOptions {
   KvType kv = KvType::kFp16;
   // To leave free for exit heads that will be set, for texts of up to n_ctx tokens; null: none.
   std::function<size_t(int n_ctx)> heads_bytes = {};
+  // To leave free for what is loaded later, where that costs sequences but the first alone.
+  size_t later_bytes = 0;
   bool graphs = true;  // false: every kernel launched by itself
   std::function<void(size_t done, size_t total)> progress;  // of the upload: bytes
 };

@@ -110,8 +110,8 @@ MemoryPlan plan_memory(const ModelConfig& config, const Weights& weights,
 int sequences_that_fit(const ModelConfig& config, const Weights& weights, MemoryRequest request,
                        int most, size_t free_bytes) {
   request.n_sequences = 1;
-  const size_t one = plan_memory(config, weights, request).total();
-  const size_t left = free_bytes - std::min(free_bytes, one);
+  const size_t taken = plan_memory(config, weights, request).total() + request.later;
+  const size_t left = free_bytes - std::min(free_bytes, taken);
   const size_t further = left / 2 / kv_cache_bytes(config, request.n_ctx, request.kv);
   return 1 + static_cast<int>(std::min<size_t>(most - 1, further));
 }

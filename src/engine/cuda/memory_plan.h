@@ -34,6 +34,7 @@ struct MemoryRequest {
   std::function<size_t(int n_ctx)> heads = {};
   size_t cublas = 0;    // of prefill by cuBLAS, counted as workspace
   int n_sequences = 1;  // each with K/V of its own
+  size_t later = 0;     // of what is loaded behind it: in sequences_that_fit() alone
   // The first so many alone, all else being the CPU's (engine/cuda/device_first_layers.h), exit
   // heads too; none: the whole model.
   std::optional<int> layers = {};
@@ -56,8 +57,8 @@ std::string shortage_text(const MemoryPlan& plan, size_t free_bytes, size_t tota
 void require_fits(const ModelConfig& config, const Weights& weights, const MemoryRequest& request,
                   size_t free_bytes, size_t total_bytes);
 
-// Sequences, 1..most, of a request that fits with one: half of what that leaves free is for the K/V
-// of the others.
+// Sequences, 1..most, of a request that fits with one: half of what that and request.later leave
+// free is for the K/V of the others.
 int sequences_that_fit(const ModelConfig& config, const Weights& weights, MemoryRequest request,
                        int most, size_t free_bytes);
 
