@@ -117,6 +117,7 @@ std::optional<JsonObject> scaling_of(const JsonObject& file) {
   if (!newer || !older) return newer ? newer : older;
   for (const auto& [key, value] : older->value().items()) {
     const nlohmann::json* same = newer->find(key.c_str());
+    if (!same && key == "type") same = newer->find("rope_type");
     if (!value.is_null() && (!same || *same != value)) {
       file.unsupported("rope_scaling", "what rope_parameters says, or one of the two alone",
                        "both");

@@ -97,7 +97,9 @@ bool TreeSpeculator::ask(Round& round, double path) {
     const double best = likely ? candidates_.chance(*likely) : 0;
     const int32_t before = likely ? likely->token : -1;
     if (likely && likely->forced == TokenGrammar::Forced::Kind::kSure) return true;
-    if (path * asking_.gain(stage, best) <= budget_.rate() * asking_.cost(stage)) {
+    // Nor where no row could be had for the answer, as the reply has lost by its drafts.
+    if (path * asking_.gain(stage, best) <= budget_.rate() * asking_.cost(stage) ||
+        !budget_.could_pay(path / caution_.margin())) {
       ++control_.declined;
       return true;
     }
@@ -182,9 +184,9 @@ bool TreeSpeculator::take(Round& round, const Candidate& best) {
   return true;
 }
 
-// What the guesser took, in plain rounds: the layers before exit heads too. Where that is far more
-// than its answers are known to take, it has read a prompt or was interrupted, which says nothing
-// of rounds to come.
+// What the guesser took, in plain rounds: the layers before exit heads too. By its own rule that is
+// what the clock says; where it was asked and took far more than its answers are known to, it has
+// read a prompt or was interrupted, which says nothing of rounds to come.
 double TreeSpeculator::guesser_time(const RoundEvent& round) const {
   if (!guesser_ || !measured_) return 0;
   double known = 0;

@@ -31,6 +31,7 @@ class TreeSpeculator final : public Speculator {
   // What passes cost; assumed_row_costs() until then.
   void set_costs(const RowCosts& costs);
   const LearnedRowCosts& costs() const { return budget_.costs(); }
+  const Caution& caution() const { return caution_; }  // of the reply that is alone
   // What candidates are judged by before texts correct it; CandidateOdds::shipped() until then.
   void set_odds(const CandidateOdds::Weights& odds) { belief_.set_odds(odds); }
 

@@ -2,9 +2,9 @@
 // another process: `train-heads` writes text and learns from it, then `spec-bench` times what comes
 // of it against what drafts now. That process is stopped as soon as there is other work and goes on
 // when there was none for a while, so that nothing here ever waits for it; a second copy of the
-// weights is what it costs. Each round keeps what earlier ones wrote and takes longer; what was
-// faster by the clock is kept, else nothing changes. A kill loses what the newest half minute did,
-// and replies and hidden states that were not on the disk yet.
+// model and the head that learns are what it costs. Each round keeps what earlier ones wrote and
+// takes longer; what was faster by the clock is kept, else nothing changes. A kill loses what the
+// newest half minute did, and replies and hidden states that were not on the disk yet.
 #pragma once
 
 #include <chrono>

@@ -48,7 +48,8 @@ class LoadedModel {
   // Before load(), of one that was opened so: `other`, which is loaded by now, may run elsewhere
   // than it was to. Where that has no layer on the GPU, neither has this one.
   void go_beside(const LoadedModel& other);
-  // That the whole model is planned to take of its GPU; 0: it is to run on the CPU.
+  // That the whole model is planned to take of its GPU, cuBLAS's workspace left out; 0: it is to
+  // run on the CPU.
   size_t gpu_bytes() const;
 
   const std::string& path() const { return path_; }

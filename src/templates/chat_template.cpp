@@ -40,6 +40,30 @@ struct TokenTexts {
   std::vector<std::string_view> all;
 };
 
+// Tells of control tokens that `style` writes and the vocabulary lacks: those of the built-in
+// template that it is, or of the family that a file's own is of.
+void note_missing_tokens(JinjaTemplate& style, const TokenTexts& tokens,
+                         const BuiltinTemplate* builtin) {
+  const auto writes = [&](const std::string& control) {
+    return control[0] == '<' && style.marks().contains(control);
+  };
+  std::vector<std::string> missing;
+  for (const BuiltinTemplate& family : builtin_templates()) {
+    const bool fits = builtin
+                          ? &family == builtin
+                          : !family.controls.empty() &&
+                                std::all_of(family.controls.begin(), family.controls.end(), writes);
+    for (const std::string& control : family.controls) {
+      const bool named = std::find(missing.begin(), missing.end(), control) != missing.end();
+      if (fits && !named && !tokens.has(control)) missing.push_back(control);
+    }
+  }
+  if (missing.empty()) return;
+  style.note(format("chat template %s: %s %s in this vocabulary: written as plain text",
+                    style.name(), joined(missing).c_str(),
+                    missing.size() == 1 ? "is no token" : "are no tokens"));
+}
+
 // A file with a template of its own for conversations with tools, as transformers chooses between
 // the two of a list.
 class TwoTemplates final : public ChatTemplate {
@@ -47,8 +71,13 @@ class TwoTemplates final : public ChatTemplate {
   TwoTemplates(std::unique_ptr<ChatTemplate> usual, std::unique_ptr<ChatTemplate> with_tools)
       : usual_(std::move(usual)), with_tools_(std::move(with_tools)) {
     format_ = with_tools_->reply_format();
+    if (format_.think_open.empty()) {
+      format_.think_open = usual_->reply_format().think_open;
+      format_.think_close = usual_->reply_format().think_close;
+    }
     takes_tools_ = true;
     notes_ = usual_->notes();
+    notes_.insert(notes_.end(), with_tools_->notes().begin(), with_tools_->notes().end());
   }
 
   const char* name() const override { return usual_->name(); }
@@ -144,31 +173,13 @@ std::unique_ptr<ChatTemplate> ChatTemplate::from_gguf(const Gguf& gguf, std::str
   }
   if (!note.empty()) out->note(std::move(note));
 
-  // Of a file's own template, the tokens of the family it is of.
-  const auto writes = [&](const std::string& control) {
-    return control[0] == '<' && out->marks().contains(control);
-  };
-  std::vector<std::string> missing;
-  for (const BuiltinTemplate& family : builtin_templates()) {
-    const bool fits = builtin
-                          ? &family == builtin
-                          : !family.controls.empty() &&
-                                std::all_of(family.controls.begin(), family.controls.end(), writes);
-    for (const std::string& control : family.controls) {
-      const bool named = std::find(missing.begin(), missing.end(), control) != missing.end();
-      if (fits && !named && !tokens.has(control)) missing.push_back(control);
-    }
-  }
-  if (!missing.empty()) {
-    out->note(format("chat template %s: %s %s in this vocabulary: written as plain text",
-                     out->name(), joined(missing).c_str(),
-                     missing.size() == 1 ? "is no token" : "are no tokens"));
-  }
+  note_missing_tokens(*out, tokens, builtin);
   const auto for_tools = gguf.get_string(kToolTemplateKey);
   if (builtin || out->takes_tools() || !for_tools) return out;
   try {
     auto with_tools = JinjaTemplate::make(kToolTemplateKey, *for_tools, bos, eos);
     if (with_tools->takes_tools()) {
+      note_missing_tokens(*with_tools, tokens, nullptr);
       return std::make_unique<TwoTemplates>(std::move(out), std::move(with_tools));
     }
   } catch (const Unusable& unusable) {

@@ -62,9 +62,9 @@ class ChatTemplate {
 
   // The built-in template of that name; without one tokenizer.chat_template, and kToolTemplateKey
   // where there are tools that it has no place for. One that cannot be rendered here is replaced by
-  // ChatML, and a missing one too if the vocabulary has ChatML's
-  // tokens; notes() says so. Throws Error(kUsage) for an unknown name and Error(kUnsupported) for a
-  // file without a template (--raw still works).
+  // ChatML, and a missing one too if the vocabulary has ChatML's tokens; notes() says so. Throws
+  // Error(kUsage) for an unknown name and Error(kUnsupported) for a file without a template (--raw
+  // still works).
   static std::unique_ptr<ChatTemplate> from_gguf(const Gguf& gguf, std::string_view name = {});
   // That text, of `path`; the file says what its tokens are. Throws Error(kUnsupported) where it
   // cannot be rendered here.

@@ -38,9 +38,9 @@ std::string share_text(const std::optional<double>& share, const ReadBandwidth& 
   return of.known() ? "cached" : "unknown";
 }
 
-double reading_seconds(const BenchReport& r, const ContextCosts& costs) {
-  const double rate = r.read_bandwidth.rate.median;
-  return rate > 0 ? r.bytes.row(costs.context) / rate : 0;
+std::optional<double> reading_seconds(const BenchReport& r, const ContextCosts& costs) {
+  if (!r.read_bandwidth.known()) return std::nullopt;
+  return r.bytes.row(costs.context) / r.read_bandwidth.rate.median;
 }
 
 // What a drafted row is held against.
@@ -61,6 +61,9 @@ std::string layers_text(const std::vector<int>& layers) {
 Json context_json(const BenchReport& r, size_t i) {
   const ContextCosts& c = r.contexts[i];
   const Spread bytes = read_rate(r, c);
+  const std::optional<double> reading = reading_seconds(r, c);
+  std::optional<double> beside;
+  if (reading) beside = c.layer.median - *reading;
   Json verify = Json::array(), rows = Json::array();
   for (int m = 1; m <= kMaxRows; ++m) {
     verify.push_back({{"rows", m},
@@ -86,8 +89,8 @@ Json context_json(const BenchReport& r, size_t i) {
           {"layer",
            {{"seconds", spread_json(c.layer)},
             {"bytes", r.bytes.row(c.context)},
-            {"reading_seconds", reading_seconds(r, c)},
-            {"beside_reading_seconds", c.layer.median - reading_seconds(r, c)}}},
+            {"reading_seconds", or_null(reading)},
+            {"beside_reading_seconds", or_null(beside)}}},
           {"verify", verify},
           {"drafted_rows", rows}};
 }

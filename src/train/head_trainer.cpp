@@ -398,7 +398,7 @@ bool Trainer::train() {
     if (!std::isfinite(loss)) {
       throw Diverged(
           format("learning_rate=%g: the training diverged after %lld steps, its loss is no number: "
-                 "expected a smaller one",
+                 "expected a smaller one, which goes on with what is there",
                  rate_, static_cast<long long>(state_.step)));
     }
     note_loss(loss, static_cast<double>(state_.rows) / all_rows);

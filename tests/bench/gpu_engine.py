@@ -67,6 +67,8 @@ def against_targets(found, dtype):
     for c in found.get("contexts", []):
         at = f"context {c['context']}"
         share = c["decode"]["share_of_read_bandwidth"]
+        if share is None:  # the read bandwidth is unknown
+            continue
         beside = 1e6 * c["layer"]["beside_reading_seconds"]
         met = share >= READ_SHARE[dtype] or beside <= LAYER_BESIDE_READING_US
         add(f"{at}: decode / reading (or the next)", share, READ_SHARE[dtype], met)

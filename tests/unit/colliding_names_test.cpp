@@ -2,10 +2,12 @@
 // them up takes no longer than other names.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,7 @@ namespace specbound::colliding_names_test {
 
 namespace {
 
-constexpr size_t kNames = 10000;
+constexpr size_t kNames = 20000;
 constexpr uint64_t kMultiplier = 0xc6a4a7935bd1e995;  // MurmurHash64A's
 
 constexpr uint64_t inverse(uint64_t odd) {
@@ -76,10 +78,16 @@ std::string gguf_of(const std::vector<std::string>& names, const std::string& pa
   return path;
 }
 
+// The least of three: others may be at work.
 double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    const auto end = std::chrono::steady_clock::now();
+    least = std::min(least, std::chrono::duration<double>(end - begin).count());
+  }
+  return least;
 }
 
 }  // namespace
@@ -94,9 +102,9 @@ TEST_CASE("names that were made to collide are looked up as fast as others") {
   REQUIRE(collide);
 #endif
   const auto check = [&](const auto& read) {
-    // In a bucket each is held against all others, which takes a hundred times as long.
+    // In one bucket each would be held against all others.
     const double usual = seconds_of([&] { read(others); });
-    CHECK(seconds_of([&] { read(names); }) < 10 * usual + 0.05);
+    CHECK(seconds_of([&] { read(names); }) < 10 * usual);
   };
   check([](const auto& some) { CHECK(parse_json(object_of(some), "x").size() == kNames); });
   check([](const auto& some) {

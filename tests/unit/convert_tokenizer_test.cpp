@@ -113,6 +113,16 @@ TEST_CASE("convert: a space that stands at the text's start alone") {
   }
 }
 
+TEST_CASE("convert: rope_scaling may say again what rope_parameters says") {
+  for (const char* type : {"type", "rope_type"}) {
+    const Changed c("llama_json", "config.json", [&](json& config) {
+      config["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}};
+      config["rope_scaling"] = {{type, "linear"}, {"factor", 2.0}};
+    });
+    CHECK(c.gguf.get_string("llama.rope.scaling.type") == "linear");
+  }
+}
+
 TEST_CASE("convert: files have as many values as models' do, at most") {
   const test::TempDir folder;
   std::string lists = "[[]";

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "forwarding_backend.h"
+#include "tree_player.h"
 #include "tree_rows.h"
 
 namespace tree_speculator_test {
@@ -267,63 +267,6 @@ TEST_CASE("asking: answers that bring nothing end it, and time lets it be tried 
   CHECK(slow.cost(0) < 0.45);
 }
 
-namespace {
-
-// Rounds of a tree whose clock stands still, so that costs stay as set, but where `clock` moves it.
-class Player {
- public:
-  std::function<void(RoundEvent&)> clock = [](RoundEvent&) {};
-
-  Player(TreeSpeculator& tree, const RowCosts& costs, Text prompt)
-      : tree_(tree), costs_(costs), text_(std::move(prompt)) {
-    tree_.set_costs(costs);
-    tree_.begin(text_);
-    engine_->prefill(std::span(text_).first(text_.size() - 1));
-  }
-  size_t length() const { return text_.size(); }
-
-  // `next`: the token behind a row. What the rounds took beyond a plain round a token, in these.
-  template <class Next>
-  double lost(int rounds, const Next& next) {
-    double lost = 0;
-    for (int number = 0; number < rounds; ++number) {
-      Round::Limits limits;
-      limits.width = 4;
-      limits.number = number;
-      const size_t n = text_.size();
-      round_.start(limits);
-      tree_.draft(round_);
-      RoundEvent event = round_.event(DraftEnd::kWidth);
-      event.ns = {};
-      std::vector<TokenEvent> tokens;
-      for (int slot = 0; slot >= 0;) {
-        TokenEvent& token = tokens.emplace_back();
-        token.slot = slot;
-        token.token = next(round_, slot);
-        slot = round_.child(slot, token.token);
-      }
-      event.tokens = tokens;
-      clock(event);
-      tree_.accept(*engine_, event);
-      lost += costs_.pass(round_.rows(), 0) / costs_.pass(1, 0) - double(tokens.size());
-      round_.undo();
-      for (const TokenEvent& token : tokens) text_.push_back(token.token);
-      engine_->prefill(std::span(text_).subspan(n - 1, tokens.size()));
-    }
-    return lost;
-  }
-
- private:
-  TreeSpeculator& tree_;
-  RowCosts costs_;
-  Text text_;
-  std::unique_ptr<Backend> engine_ = model().backend(best_isa(), 1);
-  Sampler sampler_{SamplingParams{.temperature = 0}};
-  Round round_{*engine_, sampler_, text_};
-};
-
-}  // namespace
-
 TEST_CASE("tree: lookups that were right and are wrong from now on cost less than 20 tokens") {
   for (const double row : {0.05, 0.15, 0.3}) {
     TreeSpeculator tree(nullptr, nullptr, kMaxRows, true);
@@ -373,33 +316,6 @@ TEST_CASE("tree: heads that are right are asked on, and those whose rows do not 
       if (!right && !cheap) CHECK(late < 20 / 4);  // now and then it is tried again
     }
   }
-}
-
-TEST_CASE("tree: a pause while drafts are made, as to read a prompt, does not end them") {
-  ForcedHead head([](const Round&) { return ForcedExit{}; });
-  SpecBoundParams params;
-  params.check_layers = {0};
-  SpecBound heads(head, params, kLayers);
-  TreeSpeculator tree(&heads, nullptr, kMaxRows, true);
-  const RowCosts costs = costing(0.15);
-  Text prompt;
-  for (int i = 0; i < 24; ++i) prompt.push_back(i % 12);
-  Player player(tree, costs, prompt);
-  double pause = 0;  // seconds
-  player.clock = [&](RoundEvent& round) {
-    const double pass = costs.pass(static_cast<int>(round.rows.size()), 0);
-    round.ns[static_cast<size_t>(Phase::kVerify)] = static_cast<int64_t>(1e9 * pass);
-    round.ns[static_cast<size_t>(Phase::kCheck)] = static_cast<int64_t>(1e9 * pause);
-  };
-  const auto repeat = [](const Round& round, int slot) {
-    return static_cast<int32_t>(round.history(slot).size() % 12);
-  };
-  player.lost(8, repeat);
-  REQUIRE(tree.costs().scaled());
-  pause = 50;
-  player.lost(1, repeat);
-  pause = 0;
-  CHECK(player.lost(4, repeat) < -4);
 }
 
 TEST_CASE("tree: what drafting ran does not make passes look cheap") {
