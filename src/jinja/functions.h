@@ -27,7 +27,7 @@ Value call_function(Function function, const CallValues& args, Heap& heap);
 Value attribute_of(const Value& object, std::string_view name, Heap& heap);  // object.name
 // Of a dict object.name is the method, in Python's eyes, whatever stands in it under that name.
 bool is_dict_method(std::string_view name);
-Value item_of(const Value& object, const Value& key, Heap& heap);            // object[key]
+Value item_of(const Value& object, const Value& key, Heap& heap);  // object[key]
 // object[from:to:step]; null where nothing stands.
 Value slice_of(const Value& object, const Value* from, const Value* to, const Value* step,
                Heap& heap);
