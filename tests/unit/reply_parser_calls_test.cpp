@@ -525,9 +525,10 @@ TEST_CASE("calls: what may stand between tags is what the parser reads there") {
          {std::tuple("list", R"([{"name": "x", "list": []}])", "[[]]"),
           std::tuple("far", R"([{"name": "x"}])", "[[]]"), std::tuple("own", "1", "null"),
           std::tuple("same", "\"x\"", "1")}) {
-      CAPTURE(key);
-      CHECK(takes(tagged(key, value, pairs)));
-      CHECK_FALSE(takes(tagged(key, other, pairs)));
+      const std::string name = key;
+      CAPTURE(name);
+      CHECK(takes(tagged(name, value, pairs)));
+      CHECK_FALSE(takes(tagged(name, other, pairs)));
     }
   }
 }
